@@ -1,0 +1,1 @@
+"""The universe: volumes, a particle-mesh simulator and its spectra."""

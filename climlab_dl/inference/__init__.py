@@ -1,0 +1,1 @@
+"""From a trained network to masks and posteriors."""

@@ -1,0 +1,1 @@
+"""Networks: they know nothing of data, ranks, cluster or configuration."""

@@ -1,0 +1,1 @@
+"""What happens between ranks, and how ranks are started from a notebook."""

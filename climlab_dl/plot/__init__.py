@@ -1,0 +1,1 @@
+"""Pictures: xarray and pandas in, composable HoloViews objects out."""

@@ -1,0 +1,70 @@
+"""What every test may ask for: the sample archive, shared data, ranks, and quiet threads."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+# Two test processes and MPI ranks share few cores: one thread each, set before numpy or torch are imported.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("MPLBACKEND", "agg")
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "reproducible",
+    derandomize=True,
+    deadline=None,
+    max_examples=25,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+settings.load_profile("reproducible")
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """Folder of real data that is not part of the project (CLIMLAB_SHARED, default ../shared)."""
+    root = Path(__file__).resolve().parents[1]
+    data = Path(os.environ.get("CLIMLAB_SHARED", root.parent / "shared")) / "data"
+    if not data.is_dir():
+        pytest.skip(f"no shared data at {data} (set CLIMLAB_SHARED)")
+    return data
+
+
+@pytest.fixture(scope="session")
+def sample() -> Path:
+    """Folder of the packaged sample archive."""
+    from climlab_dl import archive
+
+    return archive.sample()
+
+
+@pytest.fixture(scope="session")
+def mpiexec() -> Callable[..., str]:
+    """Run a script on ranks: ``mpiexec(2, "tests/mpi/x.py", "argument")`` gives its standard output."""
+    beside = Path(sys.executable).parent / "mpiexec"
+    program = str(beside) if beside.exists() else shutil.which("mpiexec")
+    if program is None:
+        pytest.skip("no mpiexec beside the interpreter nor on PATH (pip install mpich)")
+
+    def run(ranks: int, script: str | Path, *arguments: str, timeout: float = 240) -> str:
+        command = [program, "-n", str(ranks), sys.executable, str(script), *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
+        assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """Path of a Chromium that Playwright can drive."""
+    for name in ("chromium", "chromium-browser", "google-chrome"):
+        if path := shutil.which(name):
+            return path
+    pytest.skip("no Chromium on PATH (apt-get install chromium)")
