@@ -1,0 +1,178 @@
+"""A run is a folder: whoever can read it can watch, stop, resume or compare the run. Needs no torch.
+
+===================  ==================================================================================
+``run.json``         the complete description (:meth:`climlab_dl.training.run.Run.to_json`)
+``status.json``      state, step, steps, time, message, host, pid of rank 0
+``progress.jsonl``   one line per report: step, epoch, loss, learning rate, rate, metrics
+``environment.json`` versions, host, ranks, commit, seed
+``checkpoints/``     ``step-00000120.pt`` (the latest few) and ``best.pt``
+``stop``             while it exists, the training checkpoints and ends at its next step
+===================  ==================================================================================
+"""
+
+import json
+import math
+import os
+import shutil
+import socket
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import pandas as pd
+
+State = Literal["starting", "running", "stopped", "finished", "failed"]
+
+
+def write_beside(path: Path, text: str) -> None:
+    """Write a text file so that a killed process leaves the old file or the new one."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no NaN: what is not finite becomes null, and NaN again in the table."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Mapping):
+        return {key: _finite(item) for key, item in value.items()}
+    return value
+
+
+class RunFolder:
+    """The folder that a run's training fills.
+
+    Parameters
+    ----------
+    path
+        The folder; it need not exist yet.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path).absolute()
+        self.run_json = self.path / "run.json"
+        self.checkpoints = self.path / "checkpoints"
+        self._progress = self.path / "progress.jsonl"
+        self._status = self.path / "status.json"
+        self._environment = self.path / "environment.json"
+        self._stop = self.path / "stop"
+
+    def __repr__(self) -> str:
+        return f"RunFolder({str(self.path)!r})"
+
+    # Reading: what a notebook, a batch script or a colleague needs.
+
+    def status(self) -> dict[str, Any]:
+        """State, step, steps, time (Unix seconds of the last sign of life), message, host and pid.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such folder.
+        """
+        if not self.path.is_dir():
+            raise FileNotFoundError(f"no run folder at {self.path}; a training creates it")
+        if not self._status.exists():
+            return {"state": "starting", "step": 0, "steps": 0, "time": self.path.stat().st_mtime, "message": ""}
+        return json.loads(self._status.read_text(encoding="utf-8"))
+
+    def progress(self) -> pd.DataFrame:
+        """Read the reports so far, one row each; metrics are columns, NaN where a report did not evaluate."""
+        rows = [{**row.pop("metrics"), **row} for row in self._rows()]
+        first = ["step", "steps", "epoch", "loss", "learning_rate", "rate", "seconds"]
+        table = pd.DataFrame(rows, columns=None if rows else first)
+        names = [name for name in table.columns if name not in first]
+        return table[first + names].astype(dict.fromkeys(["loss", "learning_rate", "rate", "seconds", *names], float))
+
+    def environment(self) -> dict[str, Any]:
+        """Versions, host, ranks, commit and seed of the latest start; empty before the first."""
+        return json.loads(self._environment.read_text(encoding="utf-8")) if self._environment.exists() else {}
+
+    def latest(self) -> Path | None:
+        """Path of the checkpoint of the highest step, or None before the first."""
+        found = sorted(self.checkpoints.glob("step-*.pt"))
+        return found[-1] if found else None
+
+    def best(self) -> Path | None:
+        """Path of the checkpoint with the best held-out score, or None before the first evaluation."""
+        path = self.checkpoints / "best.pt"
+        return path if path.exists() else None
+
+    def checkpoint(self, step: int) -> Path:
+        """Path that the checkpoint of a step has."""
+        return self.checkpoints / f"step-{step:08d}.pt"
+
+    # Asking: any process that sees the folder may.
+
+    def request_stop(self) -> None:
+        """Ask the training to checkpoint and end at its next step; harmless if none is running."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._stop.touch()
+
+    def stop_requested(self) -> bool:
+        """Whether somebody has asked for a stop that has not been honoured yet."""
+        return self._stop.exists()
+
+    def clear_stop(self) -> None:
+        """Forget a request to stop."""
+        self._stop.unlink(missing_ok=True)
+
+    # Writing: rank 0, and the launcher before any rank runs.
+
+    def begin(self, run_json: str, steps: int = 0) -> None:
+        """Make the folder, describe the run and say "starting"; a stop asked of an earlier training is forgotten.
+
+        The launcher calls it before it starts ranks. Rank 0 calls it again, and a stop that was asked for in between
+        is kept.
+        """
+        self.checkpoints.mkdir(parents=True, exist_ok=True)
+        if not (self._status.exists() and self.status()["state"] == "starting"):
+            self.clear_stop()
+        write_beside(self.run_json, run_json)
+        latest = self.latest()
+        self.write_status("starting", step=int(latest.stem[5:]) if latest else 0, steps=steps)
+
+    def write_status(self, state: State, *, step: int, steps: int, message: str = "") -> None:
+        """Replace the status."""
+        if state not in get_args(State):
+            raise ValueError(f"state={state!r} is none of {', '.join(get_args(State))}")
+        facts = {"state": state, "step": step, "steps": steps, "time": time.time(), "message": message}
+        facts |= {"host": socket.gethostname(), "pid": os.getpid()}
+        write_beside(self._status, json.dumps(facts, indent=1))
+
+    def write_environment(self, facts: Mapping[str, Any]) -> None:
+        """Record where and with what this start of the training runs."""
+        write_beside(self._environment, json.dumps(dict(facts), indent=1))
+
+    def append_progress(self, row: Mapping[str, Any]) -> None:
+        """Add one report, which has ``step`` and ``metrics``; it is on its way to the disk when this returns."""
+        with self._progress.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(_finite(row), allow_nan=False) + "\n")
+
+    def rewind(self, step: int) -> None:
+        """Drop the reports after a step, which a training that resumes from there will write again."""
+        if self._progress.exists():
+            kept = [json.dumps(row) for row in self._rows() if row["step"] <= step]
+            write_beside(self._progress, "".join(line + "\n" for line in kept))
+
+    def prune(self, keep: int) -> None:
+        """Delete all but the latest ``keep`` checkpoints (and ``best.pt``)."""
+        for path in sorted(self.checkpoints.glob("step-*.pt"))[:-keep]:
+            path.unlink()
+
+    def free_bytes(self) -> int:
+        """Space left on the folder's file system."""
+        return shutil.disk_usage(self.path).free
+
+    def _rows(self) -> list[dict[str, Any]]:
+        if not self._progress.exists():
+            return []
+        text = self._progress.read_text(encoding="utf-8")
+        # A line without its newline is still being written, or its writer was killed.
+        complete, _, _ = text.rpartition("\n")
+        return [json.loads(line) for line in complete.splitlines()]

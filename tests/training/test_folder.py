@@ -1,0 +1,89 @@
+import math
+import subprocess
+import sys
+
+import pytest
+
+from climlab_dl.training.folder import RunFolder
+
+
+def report(step: int, **metrics: float) -> dict:
+    return {
+        "step": step, "steps": 10, "epoch": 1, "loss": 0.5, "learning_rate": 1e-3, "rate": 2.0, "seconds": 1.0 * step,
+        "metrics": metrics,
+    }  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path) -> RunFolder:
+    folder = RunFolder(tmp_path / "run")
+    folder.begin("{}", steps=10)
+    return folder
+
+
+def test_reading_a_folder_needs_no_torch():
+    code = "import sys, climlab_dl.training.folder; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_folder_that_is_not_there_is_an_error_that_names_it(tmp_path):
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        RunFolder(tmp_path / "nowhere").status()
+
+
+def test_progress_is_empty_but_has_its_columns_before_the_first_report(folder):
+    assert folder.progress().empty
+    assert list(folder.progress().columns)[:4] == ["step", "steps", "epoch", "loss"]
+
+
+def test_reports_become_rows_with_metrics_as_columns(folder):
+    folder.append_progress(report(1))
+    folder.append_progress(report(2, iou_river=0.25, iou_cyclone=math.nan))
+    table = folder.progress()
+    assert table.step.tolist() == [1, 2]
+    assert math.isnan(table.iou_river[0])
+    assert table.iou_river[1] == 0.25
+    assert math.isnan(table.iou_cyclone[1])
+
+
+def test_a_report_cut_short_by_a_kill_is_left_out(folder):
+    folder.append_progress(report(1))
+    with (folder.path / "progress.jsonl").open("a") as file:
+        file.write('{"step": 2, "lo')
+    assert folder.progress().step.tolist() == [1]
+    folder.rewind(1)
+    folder.append_progress(report(2))
+    assert folder.progress().step.tolist() == [1, 2]
+
+
+def test_rewinding_drops_what_a_resumed_training_will_write_again(folder):
+    for step in range(1, 6):
+        folder.append_progress(report(step))
+    folder.rewind(3)
+    assert folder.progress().step.tolist() == [1, 2, 3]
+
+
+def test_the_latest_checkpoint_is_that_of_the_highest_step_and_pruning_keeps_the_best(folder):
+    assert folder.latest() is None
+    for step in (5, 40, 120):
+        folder.checkpoint(step).touch()
+    (folder.checkpoints / "best.pt").touch()
+    assert folder.latest() == folder.checkpoint(120)
+    folder.prune(keep=2)
+    assert sorted(path.name for path in folder.checkpoints.iterdir()) == [
+        "best.pt", "step-00000040.pt", "step-00000120.pt",
+    ]  # fmt: skip
+
+
+def test_a_stop_asked_for_while_starting_is_kept_and_an_old_one_is_forgotten(folder):
+    folder.request_stop()
+    folder.begin("{}")
+    assert folder.stop_requested()
+    folder.write_status("failed", step=3, steps=10)
+    folder.begin("{}")
+    assert not folder.stop_requested()
+
+
+def test_an_unknown_state_is_refused(folder):
+    with pytest.raises(ValueError, match="'done' is none of starting"):
+        folder.write_status("done", step=1, steps=1)  # pyright: ignore[reportArgumentType]
