@@ -1,12 +1,13 @@
 """Distributed deep learning for climate and cosmology, from a notebook cell.
 
-``import climlab_dl as lab`` costs nothing: each noun below is imported when it is first used.
+``import climlab_dl as lab`` costs nothing: each noun and verb below is imported when it is first used.
 """
 
 from importlib import import_module
 from typing import Any
 
-_NOUNS = {
+# Where each name of the front door lives: a module, or "module:attribute".
+_FRONT_DOOR = {
     "archive": "climlab_dl.climate.archive",
     "fields": "climlab_dl.climate.fields",
     "heuristics": "climlab_dl.climate.heuristics",
@@ -17,14 +18,17 @@ _NOUNS = {
     "spectrum": "climlab_dl.cosmology.spectrum",
     "runs": "climlab_dl.training.runs",
     "cluster": "climlab_dl.parallel.cluster",
-    "detect": "climlab_dl.inference.detect",
+    "Detector": "climlab_dl.inference.detect:Detector",
+    "detect": "climlab_dl.inference.detect:detect",
+    "evaluate": "climlab_dl.inference.detect:evaluate",
     "posterior": "climlab_dl.inference.posterior",
-    "maps": "climlab_dl.plot.maps",
+    "curves": "climlab_dl.plot.curves",
     "live": "climlab_dl.plot.live",
+    "maps": "climlab_dl.plot.maps",
     "posteriors": "climlab_dl.plot.posteriors",
 }
 
-__all__ = ["__version__", *_NOUNS]  # noqa: PLE0604
+__all__ = ["__version__", *_FRONT_DOOR]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:
@@ -32,9 +36,10 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("climlab-dl")
-    if name in _NOUNS:
-        return import_module(_NOUNS[name])
-    raise AttributeError(f"climlab_dl has no {name!r}; it has {', '.join(sorted(_NOUNS))}")
+    if name in _FRONT_DOOR:
+        module, _, attribute = _FRONT_DOOR[name].partition(":")
+        return getattr(import_module(module), attribute) if attribute else import_module(module)
+    raise AttributeError(f"climlab_dl has no {name!r}; it has {', '.join(sorted(_FRONT_DOOR))}")
 
 
 def __dir__() -> list[str]:

@@ -1,0 +1,33 @@
+# Thin: what to run, no logic. The environment is .venv, made once and again when the lists change.
+PYTHON ?= python3
+BIN := .venv/bin
+DATA ?=
+OUT ?= out
+
+.PHONY: tour lab test test-fast lint bench clean
+
+tour: .venv/installed
+	$(BIN)/climlab-dl tour --out "$(OUT)" $(if $(DATA),--data "$(DATA)")
+
+lab: .venv/installed
+	$(BIN)/climlab-dl lab
+
+test: lint
+	$(BIN)/python -m pytest
+
+test-fast: .venv/installed
+	$(BIN)/python -m pytest -q -m "not slow and not mpi and not browser"
+
+lint: .venv/installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	$(BIN)/pyright
+
+.venv/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --progress-bar on --constraint constraints.txt --editable ".[dev]"
+	touch $@
+
+clean:
+	rm -rf .venv out build dist
