@@ -1,0 +1,64 @@
+"""One density cube and what is known of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class Volume:
+    """One cube and what is known of it.
+
+    Parameters
+    ----------
+    counts
+        (x, y, z, redshifts): particles in each voxel, int16, or float32 in the 2018 records.
+    names
+        Of the parameters; empty where the file does not tell.
+    unit
+        Parameters scaled to [-1, 1] over the prior.
+    physical
+        Parameters themselves.
+    redshifts
+        Of the channels.
+    box_size_mpc_h
+        Side of the cube in Mpc/h.
+    source
+        File that it came from.
+    periodic
+        Whether opposite sides touch: true of whole simulations only.
+    """
+
+    counts: NDArray[Any]
+    source: Path
+    names: tuple[str, ...] = ()
+    unit: NDArray[np.float64] | None = None
+    physical: NDArray[np.float64] | None = None
+    redshifts: NDArray[np.float64] | None = None
+    box_size_mpc_h: float | None = None
+    periodic: bool = True
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """Physical parameters by name."""
+        if self.physical is None or not self.names:
+            raise ValueError(f"{self.source.name} does not tell its physical parameters; it has only scaled ones")
+        return dict(zip(self.names, self.physical.tolist(), strict=True))
+
+    def subvolumes(self, size: int) -> "list[Volume]":
+        """Cut into cubes of ``size`` voxels a side, in C order; they are views and no longer periodic."""
+        voxels = self.counts.shape[0]
+        if voxels % size:
+            raise ValueError(f"{self.source.name} has {voxels} voxels a side, which {size} does not divide")
+        if size == voxels:
+            return [self]
+        box = None if self.box_size_mpc_h is None else self.box_size_mpc_h * size / voxels
+        corners = product(range(0, voxels, size), repeat=3)
+        cut = (self.counts[x : x + size, y : y + size, z : z + size] for x, y, z in corners)
+        return [replace(self, counts=piece, box_size_mpc_h=box, periodic=False) for piece in cut]

@@ -1,0 +1,119 @@
+"""Density cubes and the parameters that made them, whatever kind of file they come in.
+
+    for volume in volumes.read("universes/universe_00012.h5"):
+        volume.counts          # (x, y, z, redshifts), particles in each voxel
+        volume.parameters      # {"Omega_m": 0.31, ...}
+
+Splits go by universe, never by sub-volume: neighbours in one cube share phases and parameters, so a network would only
+have to recognise them.
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from climlab_dl.cosmology import hdf5, tfrecord
+from climlab_dl.cosmology.cube import Volume
+from climlab_dl.cosmology.hdf5 import attributes, save
+
+__all__ = ["Volume", "attributes", "files", "open", "read", "save", "scaling", "symmetry"]
+
+SUFFIXES = (".h5", ".hdf5", ".hdf", ".tfrecord", ".tfrecords", ".gz")
+Values = NDArray[np.float64]
+
+
+def files(source: str | Path | Iterable[str | Path]) -> list[Path]:
+    """All volume files of a folder, a glob pattern, one path or a list of them, sorted by name.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is none.
+    """
+    if not isinstance(source, str | Path):
+        return [path for part in source for path in files(part)]
+    path = Path(source)
+    if path.is_dir():
+        found = sorted(p for p in path.rglob("*") if p.suffix in SUFFIXES and p.is_file())
+    elif path.exists():
+        found = [path]
+    else:
+        folder, pattern = Path(path.anchor or "."), str(path.relative_to(path.anchor) if path.anchor else path)
+        found = sorted(folder.glob(pattern)) if any(sign in pattern for sign in "*?[") else []
+    if not found:
+        raise FileNotFoundError(
+            f"no volumes at {source}: expected HDF5 or TFRecord ({', '.join(SUFFIXES)}), a folder or a glob"
+        )
+    return found
+
+
+def read(path: str | Path) -> Iterator[Volume]:
+    """Read the volumes of one file, one at a time.
+
+    Understood are HDF5 with ``full`` (ExaLearn, and this package's), with ``x`` and ``y`` (MLPerf), channels first
+    (LBANN), and the TFRecords of 2018 (``data_raw``) and of MLPerf (``x``), plain or gzip. The file's content decides,
+    not its name.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If the file is something else, truncated or damaged.
+    """
+    path = Path(path)
+    with path.open("rb") as file:
+        magic = file.read(8)
+    if magic == hdf5.MAGIC:
+        yield hdf5.read(path)
+    else:
+        yield from tfrecord.read(path)
+
+
+def open(source: str | Path | Iterable[str | Path]) -> Iterator[Volume]:  # noqa: A001 the room's verb, as archive.open
+    """Read all volumes of a folder, glob or list, one at a time."""
+    for path in files(source):
+        yield from read(path)
+
+
+def scaling(unit: Values, physical: Values) -> tuple[Values, Values]:
+    """Lowest and highest physical value of each parameter's prior, from scaled and physical values of some universes.
+
+    The files hold both, and the relation is a straight line: physical at -1 and at +1 are the prior's ends.
+
+    Parameters
+    ----------
+    unit, physical
+        (universes, parameters), of at least two universes.
+
+    Raises
+    ------
+    ValueError
+        If one universe only, or no straight line, relates them.
+    """
+    if len(unit) < 2:
+        raise ValueError(f"{len(unit)} universe does not fix a scale; give at least two")
+    spread = unit - unit.mean(0)
+    half = (spread * physical).sum(0) / (spread**2).sum(0)
+    middle = (physical - half * unit).mean(0)
+    worst = np.abs(middle + half * unit - physical).max(0)
+    if np.any(worst > 1e-4 * np.abs(half)):
+        raise ValueError(
+            f"unitPar and physPar are not on a straight line (off by {worst.max():.3g}): these files were made with "
+            "different priors; split them by prior"
+        )
+    return middle - half, middle + half
+
+
+def symmetry(counts: NDArray[Any], index: int) -> NDArray[Any]:
+    """One of the 48 symmetries of the cube, as a view; all channels (last axis) turn together, 0 changes nothing."""
+    if not 0 <= index < 48:
+        raise ValueError(f"symmetry {index} does not exist; a cube has 48, 0 to 47")
+    order = tuple(permutations(range(3)))[index // 8]
+    turned = counts.transpose(*order, *range(3, counts.ndim))
+    flips = tuple(axis for axis in range(3) if index % 8 >> axis & 1)
+    return np.flip(turned, flips)
