@@ -1,0 +1,96 @@
+"""Coastlines without a network, and notebooks that draw without one.
+
+The wheel carries Natural Earth's 110m coastline and land and its 50m coastline (public domain), laid out as cartopy
+looks for them, so that neither cartopy nor GeoViews asks the internet when a map is drawn.
+"""
+
+import os
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from bokeh.model import Model
+    from cartopy.crs import Projection
+
+RESOLUTIONS = ("110m", "50m")
+
+
+def packaged() -> Path:
+    """Folder of the packaged coastlines, in cartopy's layout."""
+    return Path(str(files("climlab_dl") / "data" / "cartopy"))
+
+
+def point_cartopy() -> None:
+    """Let cartopy, and GeoViews through it, find the packaged coastlines; a folder that the user chose is kept."""
+    import cartopy
+
+    if "CARTOPY_DATA_DIR" not in os.environ and not str(cartopy.config["pre_existing_data_dir"]).strip("."):
+        cartopy.config["pre_existing_data_dir"] = packaged()
+
+
+def setup() -> None:
+    """Make this notebook draw maps, offline too. May be run again, and must be after the page was reloaded.
+
+    Sends BokehJS and Panel inside the notebook rather than asking a content network for them. The extensions remember
+    that they were loaded even when the page that they were loaded into is gone; forgetting that is what makes a
+    second run draw again rather than leave empty frames.
+    """
+    import geoviews as gv
+    import holoviews as hv
+    import panel as pn
+    from panel.viewable import Viewable
+
+    point_cartopy()
+    pn.extension._loaded = hv.extension._loaded = False
+    setattr(pn.config, "inline", True)  # noqa: B010  (a property, to type checkers)
+    # GeoViews sends Panel's scripts with its own; pn.extension besides would send the same three megabytes again.
+    gv.extension("bokeh", inline=True, logo=False)
+    if _inline_styles not in Viewable._preprocessing_hooks:
+        Viewable._preprocessing_hooks.append(_inline_styles)
+
+
+def _inline_styles(shown: Any, root: "Model", *_: Any) -> None:
+    """Put Panel's style sheets into the page: HoloViews leaves links to Panel's server even when told `inline`."""
+    from bokeh.models import UIElement
+    from panel.io.notebook import patch_inline_stylesheets
+
+    for model in root.select({"type": UIElement}):
+        assert isinstance(model, UIElement)
+        patch_inline_stylesheets(model)
+
+
+@lru_cache(maxsize=32)
+def lines(crs: "Projection", resolution: str = "110m") -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Coastlines in a projection's coordinates, cut where the projection is cut.
+
+    Parameters
+    ----------
+    crs
+        The projection.
+    resolution
+        "110m" for the globe, "50m" for a region.
+
+    Returns
+    -------
+    xs, ys
+        One float32 array a line, in the projection's units (degrees for PlateCarree, else metres).
+
+    Raises
+    ------
+    ValueError
+        The resolution is not packaged.
+    """
+    import cartopy.crs as ccrs
+    from cartopy.io import shapereader
+
+    if resolution not in RESOLUTIONS:
+        raise ValueError(f"coastline resolution is {resolution!r}; the package carries {' and '.join(RESOLUTIONS)}")
+    point_cartopy()
+    shapes = shapereader.Reader(shapereader.natural_earth(resolution, "physical", "coastline")).geometries()
+    projected = [crs.project_geometry(shape, ccrs.PlateCarree()) for shape in shapes]
+    pieces = [np.asarray(piece.coords, np.float32) for shape in projected for piece in shape.geoms]
+    return [piece[:, 0] for piece in pieces], [piece[:, 1] for piece in pieces]

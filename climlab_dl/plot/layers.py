@@ -1,0 +1,131 @@
+"""Snapshots in the order in which maps read them: one grid, one time axis, whatever the user's coordinates."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import xarray as xr
+
+Layer = TypeVar("Layer", xr.DataArray, xr.Dataset)
+
+# Value of a mask where nothing was said: a missing time, a pixel without data.
+UNKNOWN = 255
+
+
+def canonical(layer: Layer) -> Layer:
+    """Turn a layer to latitude ascending and longitude ascending within 0..360.
+
+    Raises
+    ------
+    ValueError
+        No one-dimensional `lat` and `lon`.
+    """
+    for name in ("lat", "lon"):
+        if name not in layer.coords or layer.coords[name].ndim != 1:
+            raise ValueError(
+                f"a map needs a one-dimensional coordinate {name!r}, found {sorted(map(str, layer.coords))} with "
+                f"dimensions {dict(layer.sizes)}; archive.open() gives fields that have it"
+            )
+    wrapped = np.mod(layer.coords["lon"].values, 360.0)
+    if not np.array_equal(wrapped, layer.coords["lon"].values):
+        layer = layer.assign_coords(lon=wrapped)
+    return _ascending(_ascending(layer, "lat"), "lon")
+
+
+def _ascending(layer: Layer, name: str) -> Layer:
+    values = layer.coords[name].values
+    steps = np.diff(values)
+    if (steps > 0).all():
+        return layer
+    if name == "lon" and (np.r_[steps, values[0] - values[-1]] < 0).sum() == 1 and (steps != 0).all():
+        # A region across longitude 0 stays in one piece: its longitudes count on beyond 360.
+        turned = np.unwrap(values, period=360.0)
+        if turned[-1] - turned[0] < 350.0:
+            return layer.assign_coords(lon=turned)
+    order = np.argsort(values, kind="stable")
+    order = order[np.r_[True, np.diff(values[order]) > 0]]
+    return layer.isel({name: order})
+
+
+def snapshots(layer: xr.DataArray) -> xr.DataArray:
+    """Give the layer the dimensions time, lat, lon, a snapshot without time being one of one."""
+    if "time" not in layer.dims:
+        layer = layer.expand_dims("time")
+    extra = set(layer.dims) - {"time", "lat", "lon"}
+    if extra:
+        raise ValueError(
+            f"{layer.name!r} has dimensions {layer.dims}; a map draws time, lat, lon: select {extra} first"
+        )
+    return layer.transpose("time", "lat", "lon")
+
+
+def channels_of(fields: xr.DataArray | xr.Dataset, wanted: Sequence[str] | None) -> list[xr.DataArray]:
+    """Fields to choose from, canonical, in the order wanted.
+
+    Raises
+    ------
+    ValueError
+        A wanted channel is not there.
+    """
+    if isinstance(fields, xr.DataArray):
+        fields = fields.to_dataset(name=str(fields.name or "field"))
+    drawn = [str(n) for n, v in fields.data_vars.items() if {"lat", "lon"} <= set(v.dims) and v.dtype.kind == "f"]
+    absent = [name for name in wanted or () if name not in fields]
+    if absent or not drawn:
+        raise ValueError(f"no channel {', '.join(absent) or 'at all'} to draw: the fields have {', '.join(drawn)}")
+    ordered = canonical(fields[list(wanted or drawn)])
+    return [snapshots(ordered[name]) for name in ordered.data_vars]
+
+
+def along(mask: xr.DataArray, fields: xr.DataArray) -> xr.DataArray:
+    """Put a mask on the fields' grid and times; UNKNOWN at times that it does not have.
+
+    Raises
+    ------
+    ValueError
+        Its grid is another one.
+    """
+    mask = snapshots(canonical(mask))
+    for name in ("lat", "lon"):
+        ours, theirs = fields[name].values, mask[name].values
+        if ours.shape != theirs.shape or not np.allclose(ours, theirs, atol=1e-3):
+            raise ValueError(
+                f"the mask's {name} has {theirs.size} values {theirs.min():g}..{theirs.max():g}, the fields' has "
+                f"{ours.size} values {ours.min():g}..{ours.max():g}; regrid one to the other first"
+            )
+    mask = mask.assign_coords(lat=fields.lat, lon=fields.lon)
+    if "time" in fields.coords and "time" in mask.coords:
+        unknown: Any = UNKNOWN
+        return mask.astype(np.uint8).reindex(time=np.atleast_1d(fields["time"].values), fill_value=unknown)
+    if mask.sizes["time"] != fields.sizes["time"]:
+        raise ValueError(f"the mask has {mask.sizes['time']} snapshots, the fields {fields.sizes['time']}")
+    return mask
+
+
+@dataclass(frozen=True, kw_only=True)
+class Packed:
+    """A field's snapshots as 16-bit integers: value = offset + scale * number, and -32768 where there is no data."""
+
+    numbers: np.ndarray
+    offset: np.ndarray
+    scale: np.ndarray
+
+
+def pack(values: np.ndarray) -> Packed:
+    """Pack float snapshots (time, lat, lon), each to its own range: an error of at most 1/131,000 of that range."""
+    finite = np.isfinite(values)
+    low = np.where(finite, values, np.inf).min(axis=(1, 2))
+    high = np.where(finite, values, -np.inf).max(axis=(1, 2))
+    low, high = np.where(np.isfinite(low), low, 0.0), np.where(np.isfinite(high), high, 0.0)
+    scale = np.where(high > low, (high - low) / 65534.0, 1.0)
+    offset = (high + low) / 2
+    numbers = np.rint((np.nan_to_num(values) - offset[:, None, None]) / scale[:, None, None])
+    numbers = np.where(finite, np.clip(numbers, -32767, 32767), -32768).astype(np.int16)
+    return Packed(numbers=numbers.reshape(len(values), -1), offset=offset, scale=scale)
+
+
+def unpack(numbers: np.ndarray, offset: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Values, (time, cell), of packed numbers; NaN where there is no data."""
+    values = offset[:, None] + scale[:, None] * numbers.astype(np.float64)
+    return np.where(numbers == -32768, np.nan, values)

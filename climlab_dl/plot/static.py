@@ -1,0 +1,157 @@
+"""The static twin of the interactive map, drawn by cartopy: for papers, PDF and machines without a browser."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+
+from climlab_dl.climate.fields import CLASSES
+from climlab_dl.plot import canvas, coastlines, layers, styles
+from climlab_dl.plot.outlines import outline
+
+if TYPE_CHECKING:
+    from cartopy.crs import Projection
+    from cartopy.mpl.geoaxes import GeoAxes
+    from matplotlib.figure import Figure
+
+
+def static(
+    fields: xr.Dataset | xr.DataArray,
+    mask: xr.DataArray | None = None,
+    truth: xr.DataArray | None = None,
+    *,
+    channel: str | None = None,
+    time: int = 0,
+    projection: "str | Projection" = "Robinson",
+    central_longitude: float = 0.0,
+    opacity: float = 0.6,
+    title: str | None = None,
+    path: str | Path | None = None,
+    dpi: int = 150,
+) -> "Figure":
+    """Draw one snapshot.
+
+    Parameters
+    ----------
+    fields, mask, truth
+        As for `explore`: the field, classes to fill, classes to outline.
+    channel
+        Which field; by default the first.
+    time
+        Position of the snapshot.
+    projection, central_longitude
+        Name out of `canvas.PROJECTIONS` or a cartopy projection; the longitude in the middle, in degrees east.
+    opacity
+        Of the mask, from 0 to 1.
+    title
+        By default the field and the date.
+    path
+        Where to write the picture, if anywhere.
+    dpi
+        Of the picture written.
+
+    Raises
+    ------
+    ValueError
+        The channel is not there, or a mask is on another grid.
+    """
+    import cartopy.mpl.geoaxes  # noqa: F401  (makes matplotlib know the projections)
+    from matplotlib import colormaps
+    from matplotlib.figure import Figure
+
+    [field] = layers.channels_of(fields, [channel] if channel else None)[:1]
+    found, real = (None if layer is None else layers.along(layer, field).isel(time=time) for layer in (mask, truth))
+    place = canvas.over(field, canvas.projection(projection, central_longitude))
+    cells = place.cells(field.lat.values, field.lon.values)
+    values = field.isel(time=time).values
+    look = styles.style(field, values)
+
+    left, right, bottom, top = place.extent
+    height = 8.0 * (top - bottom) / (right - left)
+    figure = Figure(figsize=(9.4, min(height, 8.0) + 0.6), layout="constrained")
+    axes: Any = figure.add_subplot(projection=place.crs)
+    _frame(axes, place)
+    axes.set_facecolor(styles.NO_DATA)
+    pixels = np.append(values.ravel(), np.nan)[cells]
+    frame = {"origin": "lower", "extent": place.extent, "transform": place.crs, "interpolation": "nearest"}
+    image = axes.imshow(pixels, cmap=colormaps[look.colormap], vmin=look.low, vmax=look.high, **frame)
+    if found is not None:
+        axes.imshow(_paint(found.values, cells, opacity), **frame)
+    _lines(axes, place)
+    if real is not None:
+        _outline(axes, outline(real.values, field.lat.values, field.lon.values, place))
+    figure.colorbar(image, ax=axes, label=look.label, shrink=0.8, pad=0.02, extend="both")
+    if found is not None or real is not None:
+        _legend(axes, found is not None, real is not None)
+    axes.set_title(title if title is not None else f"{look.long_name}  {styles.dates(field)[time]}".strip())
+    if path is not None:
+        path = Path(path)
+        beside = path.with_name(f".{path.name}.part")
+        figure.savefig(beside, dpi=dpi, format=path.suffix.lstrip(".") or "png")
+        beside.rename(path)
+    return figure
+
+
+def _frame(axes: Any, place: canvas.Canvas) -> None:
+    """Set what the map shows, and where: a disk around a pole, degrees along a flat map."""
+    import matplotlib.path
+    from cartopy.mpl.ticker import LatitudeFormatter, LongitudeFormatter
+
+    left, right, bottom, top = place.extent
+    axes.set_xlim(left, right)
+    axes.set_ylim(bottom, top)
+    if place.polar:
+        axes.set_boundary(matplotlib.path.Path.circle((0, 0), right), transform=place.crs)
+    if place.flat:
+        across, up = canvas.ticks(place)
+        axes.set_xticks(across, crs=place.crs)
+        axes.set_yticks(up, crs=place.crs)
+        axes.xaxis.set_major_formatter(LongitudeFormatter())
+        axes.yaxis.set_major_formatter(LatitudeFormatter())
+        axes.tick_params(labelsize=8)
+
+
+def _paint(classes: np.ndarray, cells: np.ndarray, opacity: float) -> np.ndarray:
+    """Colour of each pixel, RGBA: a class is never averaged with its neighbour."""
+    from matplotlib.colors import to_rgba_array
+
+    colors = to_rgba_array(styles.class_colors())
+    colors[1:, 3] = opacity
+    known = np.where((classes > 0) & (classes < len(CLASSES)), classes, 0)
+    return colors[np.append(known.ravel(), 0).astype(np.intp)[cells]]
+
+
+def _lines(axes: "GeoAxes", place: canvas.Canvas) -> None:
+    from matplotlib.collections import LineCollection
+
+    region = not place.whole
+    for (xs, ys), style in (
+        (canvas.graticule(place.crs), {"colors": "#606060", "linewidths": 0.4, "linestyles": "dotted"}),
+        (coastlines.lines(place.crs, "50m" if region else "110m"), {"colors": "#202020", "linewidths": 0.7}),
+    ):
+        xs, ys = place.clip(xs, ys)
+        lines = [np.column_stack(line) for line in zip(xs, ys, strict=True)]
+        axes.add_collection(LineCollection(lines, **style), autolim=False)
+
+
+def _outline(axes: "GeoAxes", pieces: Any) -> None:
+    from matplotlib.collections import LineCollection
+
+    ends = np.stack([np.column_stack([pieces.x0, pieces.y0]), np.column_stack([pieces.x1, pieces.y1])], axis=1)
+    colors = np.array(styles.class_colors())[pieces.classes]
+    axes.add_collection(LineCollection(list(ends), colors="black", linewidths=2.0, capstyle="round"), autolim=False)
+    axes.add_collection(LineCollection(list(ends), colors=list(colors), linewidths=1.0), autolim=False)
+
+
+def _legend(axes: Any, filled: bool, outlined: bool) -> None:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    handles: list[Any] = [Patch(color=styles.CLASS_COLORS[name], label=name) for name in CLASSES[1:]]
+    if outlined:
+        label = "truth, outlined" if filled else "outlined"
+        handles.append(Line2D([], [], color="black", label=label))
+    # Below the map, where it hides nothing.
+    place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.04), "frameon": False}
+    axes.legend(handles=handles, fontsize=9, ncols=len(handles), **place)

@@ -1,0 +1,243 @@
+"""The parts of the interactive map: the figure, its widgets, what it says under the pointer, its legend."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from climlab_dl.climate.fields import CLASSES
+from climlab_dl.plot import coastlines, styles
+from climlab_dl.plot.canvas import Canvas, central, graticule, ticks
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from bokeh.models import (
+        CheckboxButtonGroup,
+        ColorBar,
+        ColumnDataSource,
+        CustomJSTickFormatter,
+        GlyphRenderer,
+        HoverTool,
+        LinearColorMapper,
+        RadioButtonGroup,
+        Select,
+        Slider,
+        Toggle,
+        UIElement,
+    )
+    from bokeh.plotting import figure as Figure
+
+MOST_HIGH = 560
+OPACITY = 0.6
+VIEWS = ("detected", "hits and misses")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drawn:
+    """Parts of the figure that change."""
+
+    raster: "GlyphRenderer"
+    overlay: "GlyphRenderer"
+    mapper: "LinearColorMapper"
+    bar: "ColorBar"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Controls:
+    """The widgets."""
+
+    channel: "Select"
+    slider: "Slider"
+    play: "Toggle"
+    classes: "CheckboxButtonGroup"
+    view: "RadioButtonGroup"
+    opacity: "Slider"
+
+
+def figure(
+    canvas: Canvas, image: "ColumnDataSource", border: "ColumnDataSource", look: styles.Style, width: int
+) -> tuple["Figure", Drawn]:
+    """Map with the field, the classes over it, outlines and coastlines.
+
+    Parameters
+    ----------
+    canvas
+        Where the pixels lie.
+    image
+        Columns `value`, `layer` (class numbers, then hit, miss, false alarm) and `cell`, each one image.
+    border
+        Columns `x0`, `y0`, `x1`, `y1`, `color`: outline pieces.
+    look
+        Of the field shown first.
+    width
+        Of the map, in screen pixels.
+    """
+    from bokeh.models import ColorBar, LinearColorMapper, Range1d
+    from bokeh.plotting import figure as new_figure
+
+    left, right, bottom, top = canvas.extent
+    aspect = (right - left) / (top - bottom)
+    # A disk as wide as a world map would be taller than a screen.
+    width = min(width, round(MOST_HIGH * aspect))
+    # Bokeh's annotations know neither pairs as ranges nor what its image glyphs accept.
+    figure: Any = new_figure(
+        frame_width=width,
+        frame_height=round(width / aspect),
+        x_range=Range1d(start=left, end=right),
+        y_range=Range1d(start=bottom, end=top),
+        tools="pan,wheel_zoom,box_zoom,reset,save",
+        active_scroll=None,
+        toolbar_location="above",
+    )
+    frame = {"x": left, "y": bottom, "dw": right - left, "dh": top - bottom, "source": image}
+    globe(figure, canvas)
+    mapper = LinearColorMapper(palette=look.palette(), low=look.low, high=look.high, nan_color="#00000000")
+    raster = figure.image(image="value", color_mapper=mapper, **frame)
+    colors = [*styles.class_colors(), *styles.VERDICT_COLORS.values()]
+    classes = LinearColorMapper(palette=colors, low=-0.5, high=len(colors) - 0.5)
+    overlay = figure.image(image="layer", color_mapper=classes, global_alpha=OPACITY, **frame)
+    xs, ys = canvas.clip(*graticule(canvas.crs))
+    figure.multi_line(xs, ys, line_color="#606060", line_width=0.5, line_alpha=0.5, line_dash="dotted")
+    region = right - left < (60 if canvas.flat else 0)
+    xs, ys = canvas.clip(*coastlines.lines(canvas.crs, "50m" if region else "110m"))
+    figure.multi_line(xs, ys, line_color="#202020", line_width=0.9, name="coastline")
+    figure.segment("x0", "y0", "x1", "y1", source=border, line_color="black", line_width=3.4, name="truth casing")
+    figure.segment("x0", "y0", "x1", "y1", source=border, line_color="color", line_width=1.8, name="truth")
+    bar = ColorBar(color_mapper=mapper, title=look.label, width=14, padding=8, title_standoff=8)
+    figure.add_layout(bar, "right")
+    return figure, Drawn(raster=raster, overlay=overlay, mapper=mapper, bar=bar)
+
+
+def globe(figure: Any, canvas: Canvas) -> None:
+    """Draw axes in degrees on a flat map, else the globe's rim, over the colour of no data."""
+    from bokeh.models import FixedTicker
+
+    figure.grid.visible = False
+    if not canvas.flat:
+        x, y = np.asarray(canvas.crs.boundary.coords)[:, :2].T
+        if canvas.polar:
+            angle = np.linspace(0, 2 * np.pi, 181)
+            x, y = canvas.extent[1] * np.cos(angle), canvas.extent[1] * np.sin(angle)
+        figure.patch(x, y, fill_color=styles.NO_DATA, line_color="#404040")
+        figure.axis.visible = False
+        figure.outline_line_color = None
+        return
+    figure.background_fill_color = styles.NO_DATA
+    across, up = ticks(canvas)
+    figure.xaxis.ticker, figure.yaxis.ticker = FixedTicker(ticks=across), FixedTicker(ticks=up)
+    figure.xaxis.formatter, figure.yaxis.formatter = degrees(canvas)
+
+
+def degrees(canvas: Canvas) -> tuple["CustomJSTickFormatter", "CustomJSTickFormatter"]:
+    """Label the ticks of a flat map: degrees east or west, north or south."""
+    from bokeh.models import CustomJSTickFormatter
+
+    east = CustomJSTickFormatter(
+        args={"center": central(canvas.crs)},
+        code="""const east = (((tick + center) % 360) + 540) % 360 - 180;
+            return east === 0 ? '0°' : east === -180 ? '180°' : Math.abs(east) + (east > 0 ? '°E' : '°W');""",
+    )
+    north = CustomJSTickFormatter(code="return tick === 0 ? '0°' : Math.abs(tick) + (tick > 0 ? '°N' : '°S');")
+    return east, north
+
+
+def hover(
+    raster: "GlyphRenderer", grid: "xr.DataArray", channel: "Select", looks: dict[str, styles.Style]
+) -> "HoverTool":
+    """Tell latitude, longitude, value with unit and class under the pointer."""
+    from bokeh.models import CustomJSHover, HoverTool
+
+    names = [*CLASSES, *styles.VERDICT_COLORS]
+    place = CustomJSHover(
+        args={"lat": grid.lat.values.tolist(), "lon": grid.lon.values.tolist()},
+        code="""if (value < 0) return '';
+            const north = lat[Math.floor(value / lon.length)], east = lon[value % lon.length] % 360;
+            return `${Math.abs(north).toFixed(2)}°${north < 0 ? 'S' : 'N'} ${east.toFixed(2)}°E`;""",
+    )
+    reading = CustomJSHover(
+        args={"channel": channel, "units": {name: look.unit for name, look in looks.items()}},
+        code="""const number = isNaN(value) ? 'no data' : `${+value.toPrecision(5)} ${units[channel.value]}`;
+            return `${channel.value} ${number}`;""",
+    )
+    kind = CustomJSHover(args={"names": names}, code="return names[value];")
+    return HoverTool(
+        renderers=[raster],
+        tooltips=[("", "@cell{custom}"), ("", "@value{custom}"), ("", "@layer{custom}")],
+        formatters={"@cell": place, "@value": reading, "@layer": kind},
+    )
+
+
+def controls(dates: list[str], channels: list[str], masked: bool, compared: bool) -> Controls:
+    """Make the widgets; those without a use are hidden."""
+    from bokeh.models import (
+        CheckboxButtonGroup,
+        CustomJS,
+        CustomJSTickFormatter,
+        RadioButtonGroup,
+        Select,
+        Slider,
+        Toggle,
+    )
+
+    several = len(dates) > 1
+    slider = Slider(
+        start=0,
+        end=max(1, len(dates) - 1),
+        value=0,
+        step=1,
+        title="",
+        format=CustomJSTickFormatter(
+            args={"dates": dates},
+            code="return `${dates[Math.round(tick)]} (${Math.round(tick) + 1} of ${dates.length})`;",
+        ),
+        width=420,
+        visible=several,
+        bar_color="#3a6ea5",
+    )
+    play = Toggle(label="▶", width=44, visible=several)
+    play.js_on_change(
+        "active",
+        CustomJS(
+            args={"slider": slider, "play": play},
+            # Each step asks for the next one, so that a pause takes effect at once and steps never pile up.
+            code="""play.label = play.active ? '❚❚' : '▶';
+                const step = () => {
+                  if (!play.active) return;
+                  slider.value = (slider.value + 1) % (slider.end + 1);
+                  setTimeout(step, 700);
+                };
+                if (play.active) step();""",
+        ),
+    )
+    classes = [str(name) for name in CLASSES[1:]]
+    return Controls(
+        channel=Select(options=[*channels], value=channels[0], title="", width=110, visible=len(channels) > 1),
+        slider=slider,
+        play=play,
+        classes=CheckboxButtonGroup(labels=classes, active=list(range(len(classes))), visible=masked),
+        view=RadioButtonGroup(labels=list(VIEWS), active=0, visible=compared),
+        opacity=Slider(start=0, end=1, value=OPACITY, step=0.05, title="mask opacity", width=160, visible=masked),
+    )
+
+
+def below(controls: Controls, masked: bool, compared: bool, live: bool) -> "UIElement":
+    """Lay out mask widgets, legend, and how the slider works where that is not plain."""
+    from bokeh.layouts import column, row
+    from bokeh.models import Div
+
+    legend = ""
+    if masked:
+        legend += "".join(_swatch(styles.CLASS_COLORS[name], name) for name in CLASSES[1:])
+    if compared:
+        legend += "&emsp;outlined: truth&emsp;" + "".join(
+            _swatch(color, name) for name, color in styles.VERDICT_COLORS.items()
+        )
+    notes = [Div(text=legend)] if legend else []
+    if live:
+        notes.append(Div(text="Snapshots are read as the slider moves, by the notebook's kernel."))
+    return column(row(controls.classes, controls.view, controls.opacity), *notes)
+
+
+def _swatch(color: str, name: str) -> str:
+    box = f"display:inline-block;width:0.9em;height:0.9em;background:{color};margin:0 0.4em 0 1em;vertical-align:-0.1em"
+    return f'<span style="{box}"></span>{name}'
