@@ -41,7 +41,7 @@ def _ascending(layer: Layer, name: str) -> Layer:
     if name == "lon" and (np.r_[steps, values[0] - values[-1]] < 0).sum() == 1 and (steps != 0).all():
         # A region across longitude 0 stays in one piece: its longitudes count on beyond 360.
         turned = np.unwrap(values, period=360.0)
-        if turned[-1] - turned[0] < 350.0:
+        if turned[-1] - turned[0] + np.diff(turned).max() < 359.0:
             return layer.assign_coords(lon=turned)
     order = np.argsort(values, kind="stable")
     order = order[np.r_[True, np.diff(values[order]) > 0]]

@@ -1,5 +1,6 @@
 """Maps: fields, masks, outlines and coastlines that compose with ``*``, an explorer, and a static twin.
 
+    maps.setup()                                       once a notebook
     maps.field(fields.TMQ) * maps.mask(found) * maps.coastline()
     maps.explore(fields, mask=found, truth=drawn)
     maps.static(fields, mask=found, channel="TMQ", path="map.png")
@@ -16,6 +17,7 @@ import xarray as xr
 
 from climlab_dl.climate.fields import CLASSES
 from climlab_dl.plot import canvas, coastlines, layers, styles, widgets
+from climlab_dl.plot.coastlines import setup
 from climlab_dl.plot.explorer import Explorer, explore
 from climlab_dl.plot.outlines import outline as cell_edges
 from climlab_dl.plot.static import static
@@ -23,7 +25,7 @@ from climlab_dl.plot.static import static
 if TYPE_CHECKING:
     from cartopy.crs import Projection
 
-__all__ = ["Explorer", "coastline", "explore", "field", "mask", "outline", "static"]
+__all__ = ["Explorer", "coastline", "explore", "field", "mask", "outline", "setup", "static"]
 
 # Of a map, in screen pixels.
 WIDTH = 820

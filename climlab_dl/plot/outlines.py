@@ -38,22 +38,23 @@ def outline(mask: np.ndarray, lat: np.ndarray, lon: np.ndarray, canvas: Canvas) 
 
     mask = np.where((mask > 0) & (mask < 128), mask, 0).astype(np.uint8)
     south_north, west_east = latitude_edges(lat), longitude_edges(lon)
+    # What lies beyond the grid: the other side of the seam, nothing around a region, no line along a pole.
     whole = west_east[-1] - west_east[0] > 359.0
-    east = np.roll(mask, -1, axis=1) if whole else np.pad(mask[:, 1:], [(0, 0), (0, 1)])
-    north = np.pad(mask[1:], [(0, 1), (0, 0)])
+    around = np.pad(mask, [(0, 0), (1, 1)], mode="wrap" if whole else "constant")
+    above = np.pad(mask, [(1, 1), (0, 0)])
+    if south_north[0] == -90:
+        above[0] = mask[0]
+    if south_north[-1] == 90:
+        above[-1] = mask[-1]
 
-    i, j = np.nonzero(mask != east)
-    k, m = np.nonzero(mask != north)
-    if not whole:
-        # The western border of a regional grid closes the regions that touch it.
-        edge = np.nonzero(mask[:, 0])[0]
-        i, j = np.concatenate([i, edge]), np.concatenate([j, np.full(len(edge), -1)])
-    lon0 = np.concatenate([west_east[j + 1], west_east[m]])
-    lon1 = np.concatenate([west_east[j + 1], west_east[m + 1]])
-    lat0 = np.concatenate([south_north[i], south_north[k + 1]])
-    lat1 = np.concatenate([south_north[i + 1], south_north[k + 1]])
-    beyond = np.where(j < 0, mask[i, 0], east[i, j])
-    classes = np.concatenate([_bounded(np.where(j < 0, 0, mask[i, j]), beyond), _bounded(mask[k, m], north[k, m])])
+    west, east = around[:, :-1], around[:, 1:]
+    # The last edge of a closed circle is the first.
+    i, j = np.nonzero(west[:, : len(lon)] != east[:, : len(lon)] if whole else west != east)
+    south, north = above[:-1], above[1:]
+    k, m = np.nonzero(south != north)
+    lon0, lon1 = np.concatenate([west_east[j], west_east[m]]), np.concatenate([west_east[j], west_east[m + 1]])
+    lat0, lat1 = np.concatenate([south_north[i], south_north[k]]), np.concatenate([south_north[i + 1], south_north[k]])
+    classes = np.concatenate([_bounded(west[i, j], east[i, j]), _bounded(south[k, m], north[k, m])])
 
     crs = canvas.crs
     start = crs.transform_points(ccrs.PlateCarree(), lon0, lat0)[:, :2]

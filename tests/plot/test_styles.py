@@ -1,0 +1,62 @@
+"""Colours part at zero for winds, limits are fixed, dates are the calendar's own."""
+
+import cftime
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+
+from climlab_dl.climate.fields import CAM5, CLASSES, FIELDS
+from climlab_dl.plot import styles
+
+
+@pytest.mark.parametrize("name", CAM5)
+def test_known_channels_have_the_tables_limits_whatever_the_values(name):
+    look = styles.style(xr.DataArray(np.full((2, 2), 1e9), dims=("lat", "lon"), name=name))
+    assert look.low < look.high
+    assert look.label == f"{name} ({FIELDS[name].unit})"
+    assert (look.low == -look.high) == FIELDS[name].diverging
+
+
+def test_an_unknown_field_takes_its_limits_from_its_values():
+    look = styles.style(xr.DataArray(np.linspace(100, 200, 101), dims="x", name="dust", attrs={"units": "kg"}))
+    # The 1st and 99th percentile of 100, 101, ..., 200.
+    assert (look.low, look.high, look.label) == (101, 199, "dust (kg)")
+
+
+def test_an_unknown_field_of_both_signs_parts_at_zero():
+    look = styles.style(xr.DataArray(np.linspace(-1, 10, 1000), dims="x", name="anomaly"))
+    assert look.low == -look.high
+    assert look.colormap == styles.DIVERGING
+    # The middle of the palette is the palest colour.
+    brightness = [sum(int(c[k : k + 2], 16) for k in (1, 3, 5)) for c in look.palette(257)]
+    assert abs(int(np.argmax(brightness)) - 128) <= 1
+
+
+def test_a_field_without_numbers_has_limits_all_the_same():
+    look = styles.style(xr.DataArray(np.full(4, np.nan), dims="x", name="gone"))
+    assert look.high > look.low
+
+
+def test_every_class_has_its_own_colour_and_background_none():
+    colors = styles.class_colors()
+    assert len(set(colors)) == len(CLASSES)
+    assert colors[0].endswith("00")
+
+
+@pytest.mark.parametrize(
+    ("times", "text"),
+    [
+        (pd.date_range("2001-02-28T18", periods=2, freq="6h"), ["2001-02-28 18:00 UTC", "2001-03-01 00:00 UTC"]),
+        ([cftime.Datetime360Day(2001, 2, 30, 6)], ["2001-02-30 06:00"]),
+        ([cftime.DatetimeNoLeap(2004, 3, 1)], ["2004-03-01 00:00"]),
+        ([3, 4], ["3", "4"]),
+    ],
+)
+def test_dates_are_the_calendars_own(times, text):
+    field = xr.DataArray(np.zeros(len(times)), dims="time", coords={"time": times})
+    assert styles.dates(field) == text
+
+
+def test_without_time_there_is_no_date():
+    assert styles.dates(xr.DataArray(np.zeros((2, 2)), dims=("lat", "lon"))) == [""]
