@@ -1,0 +1,225 @@
+"""Masks and fields one snapshot at a time, in time order and on one layout, whatever coordinates the user has."""
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from numpy.typing import NDArray
+
+from climlab_dl.climate import sphere
+from climlab_dl.climate.fields import BACKGROUND, CLASSES, UNLABELLED
+from climlab_dl.climate.tracks import hours_since_first
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Layout:
+    """Where the rows and columns of the user's arrays go: latitude ascending, longitude ascending from the seam.
+
+    On a grid around the Earth the seam is at 0; a regional grid keeps its columns together, also across 0 or 180.
+
+    Parameters
+    ----------
+    lat, lon
+        Degrees of the ordered rows and columns; longitudes of a region that crosses 0 go beyond 360.
+    rows, columns
+        Which of the user's rows and columns they are.
+    wrap
+        Whether the columns close the circle.
+    western
+        Whether the user writes western longitudes as negative numbers.
+    """
+
+    lat: NDArray[np.float64]
+    lon: NDArray[np.float64]
+    rows: NDArray[np.intp]
+    columns: NDArray[np.intp]
+    wrap: bool
+    western: bool
+
+    @classmethod
+    def of(cls, array: xr.DataArray | xr.Dataset) -> "Layout":
+        """Read the layout from an array's coordinates ``lat`` and ``lon``.
+
+        Raises
+        ------
+        ValueError
+            Where a coordinate is missing, is not 1-D, or repeats a meridian.
+        """
+        for name in ("lat", "lon"):
+            if name not in array.coords or array[name].dims != (name,):
+                raise ValueError(
+                    f"events need 1-D coordinates lat and lon in degrees; {name!r} is not one (dims {array.dims}, "
+                    f"coordinates {list(array.coords)}). archive.open gives them, or array.assign_coords(...)"
+                )
+        lat, lon = array["lat"].values.astype(float), array["lon"].values.astype(float)
+        wrap = sphere.wraps(lon)
+        rows = np.argsort(lat, kind="stable")
+        # Rounding must not take a column at -1e-14 to the far end of 0..360.
+        east = np.asarray(np.round(lon % 360, 9) % 360 if wrap else np.unwrap(lon, period=360), np.float64)
+        columns = np.argsort(east, kind="stable")
+        shift = 0 if wrap else 360 * np.floor(east.min() / 360)
+        return cls(
+            lat=lat[rows],
+            lon=east[columns] - shift,
+            rows=rows,
+            columns=columns,
+            wrap=wrap,
+            western=bool((lon < 0).any()),
+        )
+
+    def arrange(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Bring a user's array (lat, lon) into this layout."""
+        in_place = (np.diff(self.rows) == 1).all() and (np.diff(self.columns) == 1).all()
+        return values if in_place else values[self.rows[:, None], self.columns]
+
+    def restore(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Bring an array (lat, lon) in this layout back to the user's."""
+        back = np.empty_like(values)
+        back[self.rows[:, None], self.columns] = values
+        return back
+
+    def longitudes(self, lon: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Write longitudes the way the user does: -180..180 or 0..360."""
+        return (lon + 180) % 360 - 180 if self.western else lon % 360
+
+
+def class_names(mask: xr.DataArray) -> dict[int, str]:
+    """Name of each mask value but background, from the CF attributes ``flag_values`` and ``flag_meanings``."""
+    meanings = str(mask.attrs.get("flag_meanings", " ".join(CLASSES))).split()
+    values = np.atleast_1d(mask.attrs.get("flag_values", np.arange(len(meanings))))
+    if len(values) != len(meanings):
+        raise ValueError(f"the mask's flag_values {values.tolist()} and flag_meanings {meanings} differ in number")
+    named = zip(values.tolist(), meanings, strict=True)
+    return {int(value): name for value, name in named if value not in (BACKGROUND, UNLABELLED)}
+
+
+def as_classes(values: NDArray[Any], names: dict[int, str]) -> NDArray[np.int16]:
+    """Read one mask (lat, lon) as class numbers; NaN, a fill value of floats, is background.
+
+    Raises
+    ------
+    ValueError
+        Where a value is not a class.
+    """
+    if values.dtype.kind == "f":
+        values = np.nan_to_num(values, nan=BACKGROUND)
+    found = np.unique(values)
+    if unknown := [value for value in found.tolist() if value not in {BACKGROUND, UNLABELLED, *names}]:
+        raise ValueError(
+            f"the mask has values {unknown[:5]} that are no class; expected 0 (background) or one of {names}. "
+            "Probabilities need a dimension 'class'; other classes need the attributes flag_values and flag_meanings"
+        )
+    return np.maximum(values, BACKGROUND).astype(np.int16)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Snapshot:
+    """One time: what the user calls it, hours since the first (0 where times are no dates), mask and fields."""
+
+    time: Any
+    hours: float
+    mask: NDArray[np.int16]
+    fields: dict[str, NDArray[np.floating]]
+
+
+def read(mask: xr.DataArray, fields: xr.Dataset | None, names: Sequence[str], layout: Layout) -> Iterator[Snapshot]:
+    """Load one snapshot after the other, in time order, mask and fields together where they are lazy.
+
+    Parameters
+    ----------
+    mask
+        Classes (time, lat, lon) or (lat, lon), or probabilities with a further dimension ``class``.
+    fields
+        Dataset on the same grid, in any order of rows and columns.
+    names
+        The fields to read.
+    layout
+        That of the mask.
+
+    Raises
+    ------
+    ValueError
+        Before anything is loaded: where times repeat, or the fields lack a time of the mask or are on another grid.
+    """
+    names_of_classes = class_names(mask)
+    if "class" in mask.dims:
+        mask = mask.fillna(0).argmax("class")
+    mask = mask.expand_dims("time") if "time" not in mask.dims else mask
+    if extra := set(mask.dims) - {"time", "lat", "lon"}:
+        raise ValueError(f"the mask has dimensions {mask.dims}; choose one of {sorted(map(str, extra))} with isel")
+    times = times_of(mask)
+    hours = hours_since_first(times)
+    if hours is None:
+        if len(times) > 1:
+            log.warning("the mask's times are no dates: storms are followed in the order of the snapshots, by overlap")
+        hours, order = np.zeros(len(times)), np.arange(len(times))
+    else:
+        order = np.argsort(hours, kind="stable")
+        if (np.diff(hours[order]) == 0).any():
+            raise ValueError("the mask has a time twice; drop one with mask.drop_duplicates('time')")
+    positions = layout_of_fields = None
+    if fields is not None and names:
+        positions, layout_of_fields = _positions(times, fields), _same_grid(fields, layout)
+
+    for i in order:
+        found = xr.Dataset({"__mask": (("y", "x"), mask.isel(time=i).transpose("lat", "lon").data)})
+        if fields is not None and positions is not None:
+            # Loaded together, a mask by rule and its fields share the reading of the file. The mask's rows and columns
+            # have names of their own, so that xarray does not align the two.
+            at = {"time": positions[i]} if "time" in fields.dims else {}
+            now = fields[list(names)].isel(at).transpose("lat", "lon")
+            found = found.merge(now.drop_vars(("lat", "lon", "time"), errors="ignore"))
+        found = found.load()
+        yield Snapshot(
+            time=times[i],
+            hours=float(hours[i]),
+            mask=as_classes(layout.arrange(found["__mask"].values), names_of_classes),
+            fields={name: layout_of_fields.arrange(found[name].values) for name in names} if layout_of_fields else {},
+        )
+
+
+def times_of(mask: xr.DataArray) -> NDArray[Any]:
+    """Give the times of a mask, NaT for a single one without."""
+    if "time" in mask.coords:
+        return np.atleast_1d(mask["time"].values)
+    return np.full(mask.sizes.get("time", 1), np.datetime64("NaT", "ns"))
+
+
+def _positions(times: NDArray[Any], fields: xr.Dataset) -> NDArray[np.intp]:
+    """Where in the fields each time of the mask is."""
+    if "time" not in fields.dims:
+        if len(times) > 1:
+            raise ValueError(f"the mask has {len(times)} times and the fields have no dimension 'time'")
+        return np.zeros(1, np.intp)
+    if len(times) == 1 and pd.isna(times[0]) and fields.sizes["time"] == 1:
+        return np.zeros(1, np.intp)
+    positions = pd.Index(fields["time"].values).get_indexer(pd.Index(times))
+    if (positions < 0).any():
+        raise ValueError(
+            f"the fields lack {int((positions < 0).sum())} of the mask's {len(times)} times, e.g. "
+            f"{times[int(positions.argmin())]}; give the fields that the mask was made from"
+        )
+    return positions
+
+
+def _same_grid(fields: xr.Dataset, layout: Layout) -> Layout:
+    other = Layout.of(fields)
+    if other.lat.shape == layout.lat.shape and other.lon.shape == layout.lon.shape:
+        shift = np.abs((other.lon - layout.lon + 180) % 360 - 180).max()
+        if np.allclose(other.lat, layout.lat, atol=1e-3) and shift < 1e-3:
+            return other
+    raise ValueError(
+        f"mask and fields are on different grids: {_described(layout)} and {_described(other)}; "
+        "bring the fields to the mask's grid, e.g. fields.interp(lat=mask.lat, lon=mask.lon)"
+    )
+
+
+def _described(layout: Layout) -> str:
+    lat, lon = layout.lat, layout.lon
+    return f"{lat.size} x {lon.size} ({lat[0]:g}..{lat[-1]:g}N, {lon[0]:g}..{lon[-1]:g}E)"

@@ -1,0 +1,123 @@
+"""What a table of events says about each event of a snapshot, and how it is measured."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from numpy.typing import ArrayLike, NDArray
+
+from climlab_dl.climate import sphere
+from climlab_dl.climate.land import land_mask
+from climlab_dl.climate.scales import RiverSpells, saffir_simpson
+from climlab_dl.climate.shapes import Regions
+from climlab_dl.climate.snapshots import Layout, Snapshot, class_names, times_of
+from climlab_dl.climate.tracks import hours_since_first
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Extreme:
+    """A column that holds the extreme of a field, or of a vector's length, in each event."""
+
+    column: str
+    fields: tuple[str, ...]
+    lowest: bool = False
+    factor: float = 1.0  # from SI to the unit in the column's name
+
+
+_EXTREMES = (
+    _Extreme(column="min_psl_hPa", fields=("PSL",), lowest=True, factor=1e-2),
+    _Extreme(column="max_wind_m_s", fields=("UBOT", "VBOT")),
+    _Extreme(column="max_tmq_kg_m2", fields=("TMQ",)),
+    _Extreme(column="max_ivt_kg_m_s", fields=("IVT",)),
+    _Extreme(column="max_precipitation_mm_h", fields=("PRECT",), factor=3.6e6),
+)
+
+
+def label(classes: NDArray[np.integer], connectivity: int, wrap: bool) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Label the connected regions of a mask (lat, lon), class by class; give the labels and each region's class."""
+    labels, kinds = np.zeros(classes.shape, np.int32), []
+    for value in np.unique(classes[classes > 0]).tolist():
+        regions, count = sphere.connected(classes == value, connectivity, wrap)
+        labels += np.where(regions > 0, regions + len(kinds), 0)
+        kinds += [value] * count
+    return labels, np.array(kinds, np.int64)
+
+
+class Survey:
+    """Measures the events of one snapshot of a mask after the other, in time order.
+
+    Parameters
+    ----------
+    mask, fields
+        As for `climlab_dl.events.find`.
+    connectivity
+        4 or 8.
+    max_gap_hours
+        A longer time between two snapshots ends a river's spell over a place.
+    """
+
+    def __init__(self, mask: xr.DataArray, fields: xr.Dataset | None, connectivity: int, max_gap_hours: float) -> None:
+        self.layout = Layout.of(mask)
+        self._names = class_names(mask)
+        self._connectivity = connectivity
+        self._areas = sphere.cell_areas_km2(self.layout.lat, self.layout.lon)
+        self._on_land = self._areas * land_mask(self.layout.lat, self.layout.lon)
+        there = [] if fields is None else list(fields.data_vars)
+        self._extremes = [extreme for extreme in _EXTREMES if all(name in there for name in extreme.fields)]
+        self.fields = list(dict.fromkeys(name for extreme in self._extremes for name in extreme.fields))
+        hours = hours_since_first(times_of(mask))
+        self._spells = None
+        if "IVT" in self.fields and hours is not None and len(hours) > 1:
+            step_hours = float(np.median(np.diff(np.sort(hours))))
+            self._spells = RiverSpells(step_hours=step_hours, max_gap_hours=max_gap_hours)
+
+    def regions(self, classes: NDArray[np.integer]) -> tuple[Regions, NDArray[np.int64]]:
+        """Find the regions of one snapshot and the class of each."""
+        labels, kinds = label(classes, self._connectivity, self.layout.wrap)
+        lat, lon, wrap = self.layout.lat, self.layout.lon, self.layout.wrap
+        return Regions(labels=labels, count=len(kinds), lat=lat, lon=lon, areas=self._areas, wrap=wrap), kinds
+
+    def table(self, snapshot: Snapshot, regions: Regions, kinds: NDArray[np.int64]) -> pd.DataFrame:
+        """Measure the regions: a row each, in the order of their numbers."""
+        lat, lon = regions.centroids
+        land_share = regions.sum(self._on_land) / regions.area_km2
+        table = pd.DataFrame(
+            {
+                "class": pd.Series([self._names[kind] for kind in kinds.tolist()], dtype="str"),
+                "time": np.full(regions.count, snapshot.time),
+                "lat": lat,
+                "lon": self.layout.longitudes(lon),
+                "area_km2": regions.area_km2,
+                "length_km": regions.length_km,
+                "width_km": regions.area_km2 / regions.length_km,
+                "land_share": land_share,
+                "touches_land": land_share > 0,
+                "touches_edge": regions.touches_edge(),
+            }
+        )
+        values = {
+            extreme.column: np.hypot(*(snapshot.fields[name] for name in extreme.fields))
+            if len(extreme.fields) == 2
+            else snapshot.fields[extreme.fields[0]]
+            for extreme in self._extremes
+        }
+        for extreme in self._extremes:
+            found = regions.extreme(values[extreme.column], lowest=extreme.lowest)
+            table[extreme.column] = extreme.factor * found.astype(float)
+        if "min_psl_hPa" in table:
+            table["psl_lat"], lon = regions.place_of_minimum(values["min_psl_hPa"])
+            table["psl_lon"] = self.layout.longitudes(lon)
+        if "max_wind_m_s" in table:
+            table["saffir_simpson"] = _rating(saffir_simpson(table["max_wind_m_s"]), table["class"] == "cyclone")
+        if self._spells is not None:
+            river = [value for value, name in self._names.items() if name == "river"]
+            ratings = self._spells.rate(snapshot.hours, np.isin(snapshot.mask, river), values["max_ivt_kg_m_s"])
+            table["ar_scale"] = _rating(regions.extreme(ratings), table["class"] == "river")
+        table["region"] = np.arange(1, regions.count + 1)
+        return table
+
+
+def _rating(ratings: NDArray[np.number], applies: ArrayLike) -> pd.Series:
+    """Whole numbers, and <NA> for events that the scale is not made for."""
+    return pd.Series(ratings.astype(np.int8), dtype="Int8").where(np.asarray(applies))
