@@ -1,0 +1,164 @@
+"""Tiramisu: the dense segmentation network of Kurth et al. 2018.
+
+Jegou et al. 2017 ("The One Hundred Layers Tiramisu", FC-DenseNet) as modified for climate by Kurth et al. 2018
+("Exascale Deep Learning for Climate Analytics", sec. V-B): growth 32 in place of 16, half the layers, and 5x5 kernels
+to keep the receptive field. The layer order, the strided 1x1 transition and the counts are those of the authors' code.
+"""
+
+from dataclasses import dataclass
+from typing import Self
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from climlab_dl.models.layers import (
+    Conv2d,
+    Norm,
+    Padding,
+    Upsample2d,
+    check_choice,
+    check_dropout,
+    check_fields,
+    check_positive,
+    convolution,
+    initialise,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tiramisu:
+    """Description of a Tiramisu; the defaults are the network as published.
+
+    Parameters
+    ----------
+    blocks : tuple of int
+        Layers in each dense block, from full resolution down; the last is the bottom of the valley. The map is halved
+        between blocks, so lat and lon have to be multiples of ``2 ** (len(blocks) - 1)``.
+    growth : int
+        Features that each layer of a dense block adds.
+    kernel : int
+        Size of the dense layers' and the stem's kernels (odd).
+    stem : int
+        Features of the first convolution.
+    dropout : float
+        Share of values dropped after each layer while training.
+    norm : {"none", "batch", "group", "half"}
+        What stands between a convolution and its ReLU; published without.
+    padding : {"periodic", "zeros"}
+        Longitude wraps, or not, as published. Latitude never wraps.
+
+    Notes
+    -----
+    With 16 channels and 3 classes the published network has 7,504,835 parameters. The authors' code builds one more
+    transition below the last block and never uses it: its 544 x 544 kernel and 544 biases make their 7,801,315. Their
+    code also drops out logits while training; ours does not.
+    """
+
+    blocks: tuple[int, ...] = (2, 2, 2, 4, 5)
+    growth: int = 32
+    kernel: int = 5
+    stem: int = 64
+    dropout: float = 0.2
+    norm: Norm = "none"
+    padding: Padding = "periodic"
+
+    def __post_init__(self) -> None:
+        check_positive("Tiramisu", blocks=self.blocks, growth=self.growth, kernel=self.kernel, stem=self.stem)
+        if self.kernel % 2 == 0:
+            raise ValueError(f"Tiramisu.kernel is {self.kernel}; only an odd kernel has a centre, give 3 or 5.")
+        check_dropout("Tiramisu", self.dropout)
+        check_choice("Tiramisu", "norm", self.norm, Norm)
+        check_choice("Tiramisu", "padding", self.padding, Padding)
+
+    @classmethod
+    def kurth(cls, *, padding: Padding = "periodic") -> Self:
+        """As published, for the 16 channels on Summit."""
+        return cls(padding=padding)
+
+    @classmethod
+    def daint(cls, *, padding: Padding = "periodic") -> Self:
+        """As published, for the 4 channels on Piz Daint: a stem of 48 features."""
+        return cls(stem=48, padding=padding)
+
+    @classmethod
+    def small(cls, *, padding: Padding = "periodic") -> Self:
+        """For a laptop and maps of about 100 x 200: the same network with fewer, thinner layers, and normalised."""
+        return cls(blocks=(2, 2, 3, 4), growth=12, kernel=3, stem=24, dropout=0.0, norm="batch", padding=padding)
+
+    @property
+    def stride(self) -> int:
+        """Lat and lon have to be multiples of this."""
+        return 2 ** (len(self.blocks) - 1)
+
+    def build(self, channels: int, classes: int) -> "TiramisuNetwork":
+        """Network from ``channels`` fields to ``classes`` logits."""
+        check_positive("Tiramisu.build", channels=channels, classes=classes)
+        return TiramisuNetwork(self, channels, classes)
+
+
+class Activated(nn.Sequential):
+    """Convolution, normalisation, ReLU and dropout."""
+
+    def __init__(self, description: Tiramisu, channels: int, features: int, kernel: int, *, stride: int = 1):
+        layer = convolution(
+            channels, features, kernel, norm=description.norm, padding=description.padding, stride=stride
+        )
+        super().__init__(layer, nn.Dropout(description.dropout))
+
+
+class DenseBlock(nn.Module):
+    """Layers that each see everything before them."""
+
+    def __init__(self, description: Tiramisu, channels: int, layers: int):
+        super().__init__()
+        growth = description.growth
+        self.layers = nn.ModuleList(
+            Activated(description, channels + i * growth, growth, description.kernel) for i in range(layers)
+        )
+
+    def forward(self, fields: Tensor) -> tuple[Tensor, Tensor]:
+        """Give everything, and what is new, each joined along the features."""
+        everything = [fields]
+        for layer in self.layers:
+            everything.append(layer(torch.cat(everything, 1)))
+        return torch.cat(everything, 1), torch.cat(everything[1:], 1)
+
+
+class TiramisuNetwork(nn.Module):
+    """The network that `Tiramisu` describes."""
+
+    def __init__(self, description: Tiramisu, channels: int, classes: int):
+        super().__init__()
+        self.channels, self.stride = channels, description.stride
+        self.stem = Activated(description, channels, description.stem, description.kernel)
+        self.down, self.transitions = nn.ModuleList(), nn.ModuleList()
+        features, skips = description.stem, []
+        for layers in description.blocks[:-1]:
+            self.down.append(DenseBlock(description, features, layers))
+            features += layers * description.growth
+            skips.append(features)
+            self.transitions.append(Activated(description, features, features, 1, stride=2))
+        self.bottom = DenseBlock(description, features, description.blocks[-1])
+        self.upsample, self.up = nn.ModuleList(), nn.ModuleList()
+        new = description.blocks[-1] * description.growth
+        for layers, skip in zip(reversed(description.blocks[:-1]), reversed(skips), strict=True):
+            self.upsample.append(Upsample2d(new, new, padding=description.padding))
+            self.up.append(DenseBlock(description, new + skip, layers))
+            features, new = new + skip + layers * description.growth, layers * description.growth
+        self.head = Conv2d(features, classes, 1, padding=description.padding)
+        initialise(self)
+
+    def forward(self, fields: Float[Tensor, "batch channels lat lon"]) -> Float[Tensor, "batch classes lat lon"]:
+        """Logits of each class at each pixel."""
+        check_fields(fields, network="Tiramisu", channels=self.channels, stride=self.stride)
+        everything = self.stem(fields)
+        skips = []
+        for block, transition in zip(self.down, self.transitions, strict=True):
+            everything, _ = block(everything)
+            skips.append(everything)
+            everything = transition(everything)
+        everything, new = self.bottom(everything)
+        for upsample, block in zip(self.upsample, self.up, strict=True):
+            everything, new = block(torch.cat([upsample(new), skips.pop()], 1))
+        return self.head(everything)
