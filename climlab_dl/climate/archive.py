@@ -1,0 +1,131 @@
+"""The front door to climate data: whatever people have, one lazy dataset; and back to files.
+
+fields = archive.open("cam5/*.nc")      any mix of NetCDF, Zarr, GRIB, ClimateNet, DeepCAM, ExtremeWeather
+print(archive.check("cam5/*.nc"))       what is in there, and whether it can be
+archive.save(fields, "cam5.zarr")       NetCDF, Zarr, DeepCAM HDF5 or ClimateNet
+archive.restore(mask)                   the user's own latitude order and longitude convention
+"""
+
+import glob
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+
+import xarray as xr
+
+from climlab_dl.climate.checks import look
+from climlab_dl.climate.derived import complete, require
+from climlab_dl.climate.fields import FAMILIES, FIELDS
+from climlab_dl.climate.formats import read
+from climlab_dl.climate.grid import restore
+from climlab_dl.climate.parts import MASK, combine
+from climlab_dl.climate.report import Report, survey
+from climlab_dl.climate.writing import save
+
+__all__ = ["Report", "check", "open", "require", "restore", "sample", "save"]
+
+Source = str | Path | Sequence[str | Path]
+_ENDINGS = (".nc", ".nc4", ".cdf", ".netcdf", ".h5", ".hdf5", ".he5", ".grib", ".grib2", ".grb", ".grb2")
+
+
+def open(source: Source, *, names: Mapping[str, str | None] | None = None) -> xr.Dataset:  # noqa: A001
+    """Open files as one lazy dataset with canonical names, SI units and one grid convention.
+
+    Parameters
+    ----------
+    source : str, Path or sequence of these
+        A file, a Zarr store, a glob, a directory, or a list of files.
+    names : mapping, optional
+        What variables of the files are called here: ``{"their_name": "TMQ"}``. None leaves a variable out.
+
+    Returns
+    -------
+    Dataset
+        A float32 variable (time, lat, lon) for every field of `fields.FIELDS` that the files have or that follows
+        from their levels, and an int8 ``mask`` where they are labelled; dask arrays of one snapshot a chunk.
+        Latitude ascends, longitude is 0..360 and ascends. `restore` leads back to the user's convention.
+
+    Raises
+    ------
+    FileNotFoundError
+        When nothing is found.
+    OSError
+        When a file is truncated or locked, or is none of the formats.
+    ValueError
+        When grids, calendars or times of the files do not go together, or the first snapshot holds what cannot be:
+        a field outside its limits or without a number, labels that are no classes.
+    """
+    dataset = _open(source, names or {})
+    look(dataset)
+    return dataset
+
+
+def sample() -> Path:
+    """Folder of the packaged sample archive: 60 six-hourly snapshots of a T63 model, 96 x 192 (CC0)."""
+    return Path(str(files("climlab_dl"))) / "data" / "sample"
+
+
+def check(source: Source, *, names: Mapping[str, str | None] | None = None) -> Report:
+    """Read everything once and report: grid, calendar, missing times, extremes and gaps of each field, problems.
+
+    Parameters
+    ----------
+    source, names
+        As for `open`.
+
+    Returns
+    -------
+    Report
+        ``print(report)`` shows it; ``report.ok`` is False where something is wrong; nothing is raised.
+    """
+    shown = str(source) if isinstance(source, str | Path) else f"{len(source)} sources"
+    problems: list[str] = []
+    try:
+        dataset = _open(source, names or {}, problems)
+    except (OSError, ValueError) as error:
+        return Report(source=shown, problems=(*problems, str(error)))
+    return survey(shown, dataset, problems)
+
+
+def _open(source: Source, names: Mapping[str, str | None], problems: list[str] | None = None) -> xr.Dataset:
+    for theirs, ours in names.items():
+        if ours is not None and ours not in (*FIELDS, *FAMILIES, MASK):
+            raise ValueError(
+                f"names={{{theirs!r}: {ours!r}}}: no field is called {ours!r}. "
+                f"Expected {', '.join(FIELDS)}, or {', '.join(FAMILIES)} on levels, or {MASK!r}."
+            )
+    paths = _find(source)
+    parts = read(paths, names, problems)
+    if not parts:
+        raise OSError(f"None of {len(paths)} file(s) can be read, {paths[0]} the first.")
+    dataset = complete(combine(parts))
+    if not dataset.data_vars:
+        raise ValueError(
+            f"{paths[0]} has no field that is known (found {dataset.attrs.get('unrecognised', 'nothing on a grid')}). "
+            "Say what they are with names={'their_name': 'TMQ'}."
+        )
+    return dataset
+
+
+def _find(source: Source) -> list[Path]:
+    """Paths of the files that a source stands for, in order and each once."""
+    if not isinstance(source, str | Path):
+        return list(dict.fromkeys(path for one in source for path in _find(one)))
+    path = Path(source).expanduser()
+    if path.is_file() or _is_store(path):
+        return [path]
+    if path.is_dir():
+        found = [p for p in sorted(path.iterdir()) if p.suffix.lower() in _ENDINGS or _is_store(p)]
+        if not found:
+            raise FileNotFoundError(f"{path} has no climate files (looked for {' '.join(_ENDINGS)} and Zarr stores).")
+        return found
+    if glob.has_magic(str(path)):
+        found = [Path(p) for p in sorted(glob.glob(str(path), recursive=True))]
+        if found:
+            return [file for p in found for file in _find(p)]
+        raise FileNotFoundError(f"Nothing matches {path} (searched from {Path.cwd()}).")
+    raise FileNotFoundError(f"There is no {path} (searched from {Path.cwd()}).")
+
+
+def _is_store(path: Path) -> bool:
+    return path.is_dir() and any((path / mark).exists() for mark in (".zgroup", ".zmetadata", "zarr.json"))

@@ -1,0 +1,196 @@
+"""Fields that follow from others: integrals over levels, and vorticity, divergence and speed of a wind."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import xarray as xr
+
+from climlab_dl.climate.fields import FAMILIES, FIELDS, GRAVITY, missing
+from climlab_dl.climate.parts import LABELS, MASK
+from climlab_dl.climate.sphere import EARTH_RADIUS_KM
+
+RADIUS = 1000.0 * EARTH_RADIUS_KM
+TRANSPORT_TOP = 200.0
+"""Pressure in hPa above which water vapour transport is not counted, as in most river catalogues."""
+
+
+def vorticity(u: xr.DataArray, v: xr.DataArray) -> xr.DataArray:
+    """Relative vorticity in 1/s of a wind on the sphere: (d v / d lon - d (u cos lat) / d lat) / (a cos lat).
+
+    Centred differences; the columns close round the globe where the grid does, rows never do. On a pole it is the
+    circulation round the next row over the area inside. The order of latitude does not matter.
+
+    Parameters
+    ----------
+    u, v : DataArray
+        Eastward and northward wind (..., lat, lon) in m/s.
+    """
+    return _on_sphere(_curl, u, v, "VORT850")
+
+
+def divergence(u: xr.DataArray, v: xr.DataArray) -> xr.DataArray:
+    """Divergence in 1/s of a wind on the sphere: (d u / d lon + d (v cos lat) / d lat) / (a cos lat).
+
+    Parameters
+    ----------
+    u, v : DataArray
+        Eastward and northward wind (..., lat, lon) in m/s.
+    """
+    # Turned a quarter to the left, a wind's divergence becomes its vorticity.
+    return _on_sphere(lambda u, v, lat, lon: _curl(-v, u, lat, lon), u, v, "DIV850")
+
+
+def speed(u: xr.DataArray, v: xr.DataArray) -> xr.DataArray:
+    """Length of a horizontal vector, in the unit of its components."""
+    return xr.apply_ufunc(np.hypot, u, v, dask="allowed")
+
+
+def column(content: xr.DataArray, surface_pressure: xr.DataArray | None = None) -> xr.DataArray:
+    """Integral of a mass fraction over the column: the sum of content dp / g, by the trapezoidal rule.
+
+    Parameters
+    ----------
+    content : DataArray
+        (..., level, lat, lon) with ``level`` in hPa, per kg of air.
+    surface_pressure : DataArray, optional
+        In Pa. Levels below ground then count nothing, and the lowest level's value holds down to the ground.
+    """
+    level = content["level"].values
+    content = content.isel(level=np.argsort(-level))
+    pressure = 100.0 * np.sort(level)[::-1]
+    has_surface = surface_pressure is not None
+    return xr.apply_ufunc(
+        lambda values, *ground: _integral(values, pressure, *ground).astype(np.float32),
+        content.astype(np.float32),
+        *([surface_pressure] if has_surface else []),
+        input_core_dims=[["level", "lat", "lon"], *([["lat", "lon"]] if has_surface else [])],
+        output_core_dims=[["lat", "lon"]],
+        dask="parallelized",
+        output_dtypes=[np.float32],
+    )
+
+
+def complete(fields: xr.Dataset) -> xr.Dataset:
+    """Add the water vapour integrals that fields on levels allow, and drop what is on levels.
+
+    TMQ needs Q, the transports TUQ and TVQ need Q, U and V, on at least five levels from 850 hPa or lower to
+    300 hPa or higher; IVT needs the transports.
+    """
+    levels = [name for name in FAMILIES if name in fields]
+    ground = fields.get("PS")
+    if "Q" in levels and _deep(fields["level"].values):
+        if "TMQ" not in fields:
+            fields = _with(fields, "TMQ", column(fields["Q"], ground))
+        moist = fields["Q"].sel(level=fields["level"] >= TRANSPORT_TOP)
+        for transport, wind in (("TUQ", "U"), ("TVQ", "V")):
+            if transport not in fields and wind in levels:
+                fields = _with(fields, transport, column(moist * fields[wind], ground))
+    if "IVT" not in fields and {"TUQ", "TVQ"} <= set(fields):
+        fields = _with(fields, "IVT", speed(fields["TUQ"], fields["TVQ"]))
+    order = [name for name in (*FIELDS, MASK, LABELS) if name in fields]
+    return fields[order].drop_vars("level", errors="ignore")
+
+
+Formula = Callable[[xr.DataArray, xr.DataArray], xr.DataArray]
+_FORMULAS: dict[str, tuple[tuple[str, str], Formula]] = {
+    "VORT850": (("U850", "V850"), vorticity),
+    "DIV850": (("U850", "V850"), divergence),
+    "WIND850": (("U850", "V850"), speed),
+    "WINDBOT": (("UBOT", "VBOT"), speed),
+    "IVT": (("TUQ", "TVQ"), speed),
+}
+
+
+def require(fields: xr.Dataset, names: Sequence[str]) -> xr.Dataset:
+    """Give the dataset with these fields in it, computed (lazily) where they follow from what is there.
+
+    Parameters
+    ----------
+    fields : Dataset
+        From `archive.open`.
+    names : sequence of str
+        Names of `fields.FIELDS`; VORT850, DIV850, WIND850, WINDBOT and IVT can be computed.
+
+    Raises
+    ------
+    ValueError
+        When one is neither there nor follows; with the nearest name that was found in the files.
+    """
+    for name in names:
+        if name in fields:
+            continue
+        if name not in _FORMULAS or not set(_FORMULAS[name][0]) <= set(fields):
+            found = [*map(str, fields.data_vars), *str(fields.attrs.get("unrecognised", "")).split()]
+            hint = f" It can be computed from {' and '.join(_FORMULAS[name][0])}." if name in _FORMULAS else ""
+            raise ValueError(f"{missing(name, found)}{hint}")
+        (one, two), formula = _FORMULAS[name]
+        fields = _with(fields, name, formula(fields[one], fields[two]))
+    return fields
+
+
+def _with(fields: xr.Dataset, name: str, values: xr.DataArray) -> xr.Dataset:
+    return fields.assign({name: values.drop_vars("level", errors="ignore").assign_attrs(FIELDS[name].attributes)})
+
+
+def _deep(level: np.ndarray) -> bool:
+    return len(level) >= 5 and level.max() >= 850 and level.min() <= 300
+
+
+def _integral(values: np.ndarray, pressure: np.ndarray, ground: np.ndarray | None = None) -> np.ndarray:
+    """Trapezoids from the highest pressure to the lowest; a missing end of a layer takes the other end's value."""
+    edges = pressure[:, None, None]
+    if ground is not None:
+        edges = np.minimum(edges, ground[..., None, :, :])
+    with np.errstate(invalid="ignore"):
+        below, above = values[..., :-1, :, :], values[..., 1:, :, :]
+        means = 0.5 * (np.where(np.isnan(below), above, below) + np.where(np.isnan(above), below, above))
+    total = np.sum(np.nan_to_num(means) * (edges[..., :-1, :, :] - edges[..., 1:, :, :]), axis=-3)
+    if ground is not None:
+        total = total + np.nan_to_num(values[..., 0, :, :]) * np.maximum(ground - pressure[0], 0)
+    # A column without a single number is unknown, not empty.
+    return np.where(np.isnan(values).all(axis=-3), np.nan, total / GRAVITY)
+
+
+def _on_sphere(
+    formula: Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], np.ndarray],
+    u: xr.DataArray,
+    v: xr.DataArray,
+    name: str,
+) -> xr.DataArray:
+    lat, lon = u["lat"].values, u["lon"].values
+    found = xr.apply_ufunc(
+        lambda u, v: formula(u, v, lat, lon).astype(np.float32),
+        u,
+        v,
+        input_core_dims=[["lat", "lon"], ["lat", "lon"]],
+        output_core_dims=[["lat", "lon"]],
+        dask="parallelized",
+        output_dtypes=[np.float32],
+    )
+    field = FIELDS[name]
+    return found.rename(None).assign_attrs(units=field.unit, standard_name=field.standard_name)
+
+
+def _curl(u: np.ndarray, v: np.ndarray, lat: np.ndarray, lon: np.ndarray) -> np.ndarray:
+    phi = np.deg2rad(lat)
+    cosine = np.cos(phi)[:, None]
+    momentum = u * cosine
+    with np.errstate(divide="ignore", invalid="ignore"):
+        curl = (_by_longitude(v, lon) - np.gradient(momentum, phi, axis=-2)) / (RADIUS * cosine)
+    for pole, inner in ((0, 1), (-1, -2)):
+        if abs(abs(lat[pole]) - 90) < 1e-6:
+            # Circulation round the next row, 2 pi a u cos lat, over the cap inside it, 2 pi a^2 (1 - sin |lat|).
+            cap = RADIUS * (1 - abs(np.sin(phi[inner])))
+            curl[..., pole, :] = np.sign(lat[pole]) * momentum[..., inner, :].mean(axis=-1, keepdims=True) / cap
+    return curl
+
+
+def _by_longitude(values: np.ndarray, lon: np.ndarray) -> np.ndarray:
+    """Differentiate by longitude in radians; a limited area is cut where its columns leave the greatest gap."""
+    gaps = np.mod(np.diff(lon, append=lon[0]), 360.0)
+    if gaps.max() < 1.5 * np.median(gaps):
+        apart = np.mod(np.roll(lon, -1) - np.roll(lon, 1), 360.0)
+        return (np.roll(values, -1, -1) - np.roll(values, 1, -1)) / np.deg2rad(apart)
+    start = (int(np.argmax(gaps)) + 1) % lon.size
+    contiguous = np.deg2rad(np.unwrap(np.roll(lon, -start), period=360.0))
+    return np.roll(np.gradient(np.roll(values, -start, -1), contiguous, axis=-1), start, -1)

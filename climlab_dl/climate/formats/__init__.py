@@ -1,0 +1,83 @@
+"""Which format a file has, by its first bytes; and one module a format, which gives `Part` s of one dataset."""
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import xarray as xr
+
+from climlab_dl.climate.formats import cf
+from climlab_dl.climate.formats.header import Header
+from climlab_dl.climate.parts import Part
+
+
+def read(paths: Sequence[Path], names: Mapping[str, str | None], problems: list[str] | None = None) -> list[Part]:
+    """Open every file, close it again, and say what groups of like files offer.
+
+    A file that cannot be read ends it, or is noted in ``problems`` and left out where such a list is given.
+    """
+    headers: list[Header] = []
+    for path in _shown(paths):
+        try:
+            headers += _headers(path)
+        except (OSError, ValueError) as error:
+            if problems is None:
+                raise
+            problems.append(str(error))
+    return cf.parts(headers, names)
+
+
+def _headers(path: Path) -> Iterable[Header]:
+    kind = _kind(path)
+    return [Header(path, dataset) for dataset in _datasets(path, kind)]
+
+
+def _kind(path: Path) -> str:
+    """Format by the first bytes; a name's ending proves nothing."""
+    if path.is_dir():
+        return "zarr"
+    with path.open("rb") as file:
+        start = file.read(8)
+    if start == b"\x89HDF\r\n\x1a\n" or start[:4] in (b"CDF\x01", b"CDF\x02", b"CDF\x05"):
+        return "netcdf4"
+    if start[:4] == b"GRIB":
+        return "cfgrib"
+    raise OSError(
+        f"{path} is none of NetCDF, HDF5, Zarr and GRIB (it begins with {start!r}); a text file or a failed download?"
+    )
+
+
+def _datasets(path: Path, engine: str) -> list[xr.Dataset]:
+    """Open with xarray, without decoding times, and close: arrays open the file again when they are read."""
+    try:
+        with warnings.catch_warnings():
+            # Warnings of xarray about fill values and metadata of files that we did not write help nobody here.
+            warnings.simplefilter("ignore")
+            dataset = xr.open_dataset(path, engine=engine, chunks=None, cache=False, decode_times=False)
+    except OSError as error:
+        raise unreadable(path, error) from None
+    dataset.close()
+    return [dataset]
+
+
+def unreadable(path: Path, error: Exception) -> OSError:
+    """Say which file cannot be read, and most likely why."""
+    text = str(error)
+    if getattr(error, "errno", 0) in (11, 35, 37) or "lock" in text.lower():
+        return OSError(
+            f"{path} is locked ({text}). Another program has it open, or the file system knows no locks: "
+            "set HDF5_USE_FILE_LOCKING=FALSE before Python starts."
+        )
+    return OSError(
+        f"{path} cannot be read: it is truncated or damaged, {path.stat().st_size:,} bytes long ({text}). "
+        "Copy or download it again, or leave it out."
+    )
+
+
+def _shown(paths: Sequence[Path]) -> Iterable[Path]:
+    """Paths, with a progress bar where opening them takes longer than two seconds."""
+    if len(paths) < 100:
+        return paths
+    from tqdm.auto import tqdm
+
+    return tqdm(paths, desc="opening", unit="file", delay=2, leave=False)

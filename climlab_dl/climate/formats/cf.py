@@ -1,0 +1,205 @@
+"""NetCDF, Zarr and GRIB of any model: which field a variable is, by its name, its CF attributes and its level."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from climlab_dl.climate import times
+from climlab_dl.climate.fields import FAMILIES, FIELDS, named
+from climlab_dl.climate.formats.header import VERSIONS, Header
+from climlab_dl.climate.parts import MASK, Content, Part, as_mask
+from climlab_dl.climate.units import SAME, Conversion, conversion
+
+log = logging.getLogger(__name__)
+
+_MASKS = ("mask", "labels", "label")
+_HOUR = 3600.0
+_BY_STANDARD_NAME = {
+    field.standard_name: field
+    for field in FIELDS.values()
+    if field.name in ("TMQ", "PS", "PSL", "PRECT", "TS", "TUQ", "TVQ")
+} | {"air_pressure_at_sea_level": FIELDS["PSL"], "precipitation_flux": FIELDS["PRECT"]}
+_FAMILY_BY_NAME = {alias.lower(): name for name, family in FAMILIES.items() for alias in family.aliases}
+_FAMILY_BY_STANDARD_NAME = {family.standard_name: name for name, family in FAMILIES.items()} | {"geopotential": "Z"}
+
+
+@dataclass(frozen=True)
+class Variables:
+    """Reads a snapshot of one variable out of several files, each opened when it is needed."""
+
+    variables: Sequence[xr.Variable]
+    time: str
+    dims: tuple[str, ...]
+
+    def __call__(self, file: int, index: int) -> np.ndarray:
+        """Give snapshot ``index`` of a file, with dimensions in the order of ``dims``."""
+        variable = self.variables[file]
+        if self.time in variable.dims:
+            variable = variable.isel({self.time: index})
+        values, dims = variable.to_numpy(), list(variable.dims)
+        if VERSIONS in dims:
+            values = np.moveaxis(values, dims.index(VERSIONS), 0)
+            dims.remove(VERSIONS)
+            values = np.where(np.isnan(values[0]), values[-1], values[0])
+        return np.transpose(values, [dims.index(d) for d in self.dims])
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Reads a snapshot of labels and checks that they are classes."""
+
+    variables: Variables
+    files: Sequence[Path]
+
+    def __call__(self, file: int, index: int) -> np.ndarray:
+        """Give snapshot ``index`` of a file as int8."""
+        return as_mask(self.variables(file, index), str(self.files[file]))
+
+
+class Offer(NamedTuple):
+    """What a variable can be read as."""
+
+    name: str
+    content: Content
+    rank: int
+    """0 is the surest: the user said so; 1 by our name, 2 by an alias, 3 by its standard name, 4 cut from levels."""
+    levels: np.ndarray | None = None
+
+
+def parts(headers: Sequence[Header], names: Mapping[str, str | None]) -> list[Part]:
+    """Group files that can be read alike, and say what each group offers."""
+    alike: dict[tuple, list[Header]] = {}
+    for header in headers:
+        alike.setdefault(header.signature, []).append(header)
+    return [_part(group, names) for group in alike.values()]
+
+
+def _part(headers: list[Header], names: Mapping[str, str | None]) -> Part:
+    first = headers[0]
+    found: dict[str, Offer] = {}
+    coordinates: dict[str, xr.Variable] = {}
+    unrecognised = []
+    for name in map(str, first.dataset.data_vars):
+        if name in names and names[name] is None:
+            continue
+        offers = _offers(headers, name, names.get(name))
+        for offer in offers:
+            if offer.name not in found or offer.rank < found[offer.name].rank:
+                found[offer.name] = offer
+            if offer.levels is not None:
+                attributes = {"units": "hPa", "standard_name": "air_pressure"}
+                coordinates["level"] = xr.Variable("level", offer.levels, attributes)
+        if not offers and first.holds(first.dataset[name]):
+            unrecognised.append(name)
+    snapshots = [header.snapshots for header in headers]
+    runs = [times.from_name(header.path).run if header.snapshots == 1 else -1 for header in headers]
+    return Part(
+        files=[header.path for header in headers],
+        where=np.array([(i, k) for i, n in enumerate(snapshots) for k in range(n)]),
+        time=_time(headers),
+        run=np.repeat(runs, snapshots),
+        grid=first.grid,
+        contents={name: offer.content for name, offer in found.items()},
+        coordinates=coordinates,
+        unrecognised=tuple(unrecognised),
+    )
+
+
+def _offers(headers: Sequence[Header], name: str, wanted: str | None) -> list[Offer]:
+    """Say what a variable can be read as: nothing, one field, or a field at several levels."""
+    first = headers[0]
+    variable = first.dataset[name]
+    beside = first.beside(variable)
+    several = [d for d in beside if variable.sizes[d] > 1 or first.pressure(d) is not None]
+    if not first.holds(variable) or len(several) > 1:
+        return []
+    standard = str(variable.attrs.get("standard_name", ""))
+    family = _FAMILY_BY_NAME.get(name.lower()) or _FAMILY_BY_STANDARD_NAME.get(standard)
+    family = wanted if wanted in FAMILIES else family
+    scalars = [d for d in map(str, variable.coords) if variable.coords[d].ndim == 0]
+    level = next((d for d in (several or scalars) if first.pressure(d) is not None), None)
+    if family and level:
+        return _at_levels(headers, name, family, level)
+    if several:
+        return []
+    read = _reader(headers, name)
+    if (wanted or name).lower() in _MASKS:
+        labels = Labels(read, [header.path for header in headers])
+        return [Offer(MASK, Content(read=labels, original=name), rank=0 if wanted else 1)]
+    by_name = FIELDS[wanted] if wanted in FIELDS else named(name)
+    field = by_name or _BY_STANDARD_NAME.get(standard)
+    if field is None:
+        return []
+    rank = 0 if wanted else 1 if name == field.name else 2 if by_name else 3
+    # A file of ours says itself what the field was called before.
+    original = str(variable.attrs.get("original_name", name)) if name == field.name else name
+    to_si = _to_si(first.path, variable, field.unit, field.name)
+    return [Offer(field.name, Content(read=read, conversion=to_si, original=original), rank)]
+
+
+def _at_levels(headers: Sequence[Header], name: str, family: str, level: str) -> list[Offer]:
+    """Cuts of a field on pressure levels at those of them that are known fields, and the whole of it."""
+    first = headers[0]
+    variable, levels = first.dataset[name], first.pressure(level)
+    if levels is None:
+        return []
+    to_si = _to_si(first.path, variable, FAMILIES[family].unit, family)
+    offers = []
+    for field in FIELDS.values():
+        if field.family == family and field.level in levels:
+            fixed = {level: int(np.argmax(levels == field.level))} if level in variable.dims else {}
+            original = f"{name} at {field.level:g} hPa"
+            content = Content(read=_reader(headers, name, fixed=fixed), conversion=to_si, original=original)
+            offers.append(Offer(field.name, content, rank=4))
+    if len(levels) > 1:
+        read = _reader(headers, name, (level,))
+        content = Content(read=read, dims=("level",), inner=levels.shape, conversion=to_si, original=name)
+        offers.append(Offer(family, content, rank=4, levels=levels))
+    return offers
+
+
+def _reader(
+    headers: Sequence[Header], name: str, dims: tuple[str, ...] = (), fixed: Mapping[str, int] | None = None
+) -> Variables:
+    """Read a variable with ``dims`` before latitude and longitude; any other dimension holds one value."""
+    first = headers[0]
+    single = {d: 0 for d in first.beside(first.dataset[name]) if d not in dims} | dict(fixed or {})
+    variables = [header.dataset.variables[name].isel(single) for header in headers]
+    return Variables(variables, first.time_dim, (*dims, first.row, first.column))
+
+
+def _to_si(path: Path, variable: xr.DataArray, wanted: str, canonical: str) -> Conversion:
+    """Find the conversion to the canonical unit; of a unit that cannot be, say so and believe the numbers."""
+    unit, name = str(variable.attrs.get("units", "")), variable.name
+    found = conversion(unit, wanted)
+    if found is not None:
+        return found
+    if canonical == "PRECT" and (depth := conversion(unit, "m")) is not None:
+        log.warning("%s: %s in %s is taken as an accumulation over one hour, as in hourly ERA5", path.name, name, unit)
+        return Conversion(depth.scale / _HOUR)
+    log.warning("%s: the unit %r of %s cannot be converted; its numbers are taken as %s", path.name, unit, name, wanted)
+    return SAME
+
+
+def _time(headers: Sequence[Header]) -> xr.Variable:
+    """Time of every snapshot of the files: from their coordinate, or else from their names, or else numbers."""
+    raw = [header.time for header in headers if header.time is not None]
+    if len(raw) == len(headers) and all("units" in variable.attrs for variable in raw):
+        if len({(v.attrs["units"], v.attrs.get("calendar")) for v in raw}) == 1:
+            numbers = np.concatenate([np.atleast_1d(v.values) for v in raw])
+            return times.decode(xr.Variable("time", numbers, raw[0].attrs), f"The time of {headers[0].path}")
+        return times.coordinate([date for v in raw for date in np.atleast_1d(times.dates(v))])
+    dates = [date for header in headers for date in header.times()]
+    if all(date is not None for date in dates):
+        return times.coordinate([date for date in dates if date is not None])
+    where = headers[0].path.name
+    if len(raw) == len(headers) and all(variable.ndim and variable.dtype.kind in "iuf" for variable in raw):
+        log.warning("The time of %s has no units; its numbers are kept", where)
+        return xr.Variable("time", np.concatenate([variable.values for variable in raw]), raw[0].attrs)
+    log.warning("%s says nowhere when its snapshots are; they are numbered instead", where)
+    return xr.Variable("time", np.arange(sum(h.snapshots for h in headers)), {"long_name": "number of the snapshot"})

@@ -1,0 +1,220 @@
+"""A report on an archive: what it holds, how it compares with what is possible, and what is wrong."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from dataclasses import fields as dataclass_fields
+from itertools import pairwise
+from pathlib import Path
+from statistics import mode
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from dask.local import get_sync
+
+from climlab_dl.climate import times
+from climlab_dl.climate.checks import beyond
+from climlab_dl.climate.fields import CLASSES, FIELDS, Field
+from climlab_dl.climate.grid import Grid
+from climlab_dl.climate.parts import MASK
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What an archive holds, and what is wrong with it. Print it, or ask for ``ok``.
+
+    Attributes
+    ----------
+    source : str
+        What was checked.
+    files : int
+        Number of files that could be read.
+    grid, calendar : str
+    times : tuple of str
+        First and last time.
+    snapshots : int
+    step : str
+        The commonest time between two snapshots.
+    gaps : tuple of str
+        Times at which a snapshot is missing, by that step.
+    fields : DataFrame
+        A row per field: ``unit``, ``lowest``, ``highest``, ``missing`` (share of NaN), ``possible_from``,
+        ``possible_to``, ``ok``.
+    classes : dict
+        Share of the pixels in each class of the mask (empty without one), ``"unlabelled"`` among them.
+    unrecognised : tuple of str
+        Variables on the grid that no field is known for.
+    problems : tuple of str
+        What is wrong, a sentence each.
+    """
+
+    source: str
+    files: int = 0
+    grid: str = ""
+    calendar: str = ""
+    times: tuple[str, str] = ("", "")
+    snapshots: int = 0
+    step: str = ""
+    gaps: tuple[str, ...] = ()
+    fields: pd.DataFrame = field(default_factory=pd.DataFrame)
+    classes: dict[str, float] = field(default_factory=dict)
+    unrecognised: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong. A gap in time is no fault."""
+        return not self.problems
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain types throughout, for JSON; fields as a list of rows."""
+        plain = {f.name: getattr(self, f.name) for f in dataclass_fields(self)}
+        rows = [{"field": name, **row} for name, row in self.fields.to_dict("index").items()]
+        return {**plain, "fields": rows, "ok": self.ok}
+
+    def __str__(self) -> str:
+        lines = [f"{self.source}: {'as it should be' if self.ok else f'{len(self.problems)} problem(s)'}"]
+        if self.snapshots:
+            gaps = f", {len(self.gaps)} missing (first {self.gaps[0]})" if self.gaps else ", none missing"
+            lines += [
+                f"  files      {self.files}",
+                f"  grid       {self.grid}",
+                f"  calendar   {self.calendar}",
+                f"  times      {self.snapshots}, {self.times[0]} to {self.times[1]}"
+                + (f", every {self.step}{gaps}" if self.step else ""),
+            ]
+        if self.classes:
+            lines.append("  mask       " + ", ".join(f"{name} {share:.3%}" for name, share in self.classes.items()))
+        if self.unrecognised:
+            lines.append(f"  unknown    {', '.join(self.unrecognised)}")
+        if len(self.fields):
+            lines += ["", *("  " + line for line in _table(self.fields).splitlines())]
+        lines += [f"  ! {problem}" for problem in self.problems]
+        return "\n".join(lines)
+
+
+def survey(source: str, fields: xr.Dataset, problems: Sequence[str] = ()) -> Report:
+    """Read every snapshot once, and report.
+
+    Parameters
+    ----------
+    source : str
+        What to call the archive in the report.
+    fields : Dataset
+        Lazy; read one snapshot at a time.
+    problems : sequence of str
+        What went wrong before.
+    """
+    problems = list(problems)
+    files = fields.encoding["files"]
+    names = [name for name in map(str, fields.data_vars) if name in FIELDS]
+    extremes = {name: _Extremes() for name in names}
+    counts = np.zeros(len(CLASSES) + 1, np.int64)
+    for i, file in enumerate(_shown(files)):
+        snapshot = fields.isel(time=i)
+        values = snapshot[names].compute(scheduler=get_sync)
+        for name in names:
+            extremes[name].add(values[name].values, file)
+        if MASK in fields:
+            try:
+                mask = snapshot[MASK].compute(scheduler=get_sync).values
+                counts += np.bincount(mask.ravel() + 1, minlength=len(counts))
+            except ValueError as error:
+                problems.append(str(error))
+    rows = {}
+    for name, seen in extremes.items():
+        known = FIELDS[name]
+        problem = f"{name} has no number at all" if seen.numbers == 0 else beyond(known, seen.lowest, seen.highest)
+        if problem:
+            problems.append(f"{problem} (in {seen.where(known)})" if seen.numbers else problem)
+        rows[name] = {
+            "unit": known.unit,
+            "lowest": seen.lowest if seen.numbers else np.nan,
+            "highest": seen.highest if seen.numbers else np.nan,
+            "missing": 1 - seen.numbers / seen.pixels,
+            "possible_from": known.limits[0],
+            "possible_to": known.limits[1],
+            "ok": not problem,
+        }
+    step, gaps = _gaps(fields)
+    when = (
+        [str(t) for t in fields["time"].dt.strftime(_CLOCK).values]
+        if fields["time"].dtype.kind in "MO"
+        else fields["time"].values
+    )
+    shares = dict(zip(("unlabelled", *CLASSES), counts / max(counts.sum(), 1), strict=True))
+    return Report(
+        source=source,
+        files=len(set(files)),
+        grid=str(Grid.of(fields["lat"].values, fields["lon"].values)),
+        calendar=times.calendar(fields["time"]),
+        times=(str(when[0]), str(when[-1])),
+        snapshots=fields.sizes["time"],
+        step=step,
+        gaps=gaps,
+        fields=pd.DataFrame.from_dict(rows, orient="index"),
+        classes={name: float(share) for name, share in shares.items()} if counts.sum() else {},
+        unrecognised=tuple(str(fields.attrs.get("unrecognised", "")).split()),
+        problems=tuple(dict.fromkeys(problems)),
+    )
+
+
+_CLOCK = "%Y-%m-%d %H:%M"
+
+
+@dataclass
+class _Extremes:
+    """Smallest and largest number seen, and the files that they are in."""
+
+    lowest: float = np.inf
+    highest: float = -np.inf
+    lowest_in: Path = Path()
+    highest_in: Path = Path()
+    numbers: int = 0
+    pixels: int = 0
+
+    def add(self, values: np.ndarray, file: Path) -> None:
+        there = values[~np.isnan(values)]
+        self.pixels += values.size
+        self.numbers += there.size
+        if there.size and there.min() < self.lowest:
+            self.lowest, self.lowest_in = float(there.min()), file
+        if there.size and there.max() > self.highest:
+            self.highest, self.highest_in = float(there.max()), file
+
+    def where(self, known: Field) -> Path:
+        return self.lowest_in if self.lowest < known.limits[0] else self.highest_in
+
+
+def _gaps(fields: xr.Dataset) -> tuple[str, tuple[str, ...]]:
+    """Commonest step between snapshots, and the times that are missing by it."""
+    if fields["time"].dtype.kind not in "MO" or fields.sizes["time"] < 3:
+        return "", ()
+    when = [t.to_pydatetime() if isinstance(t, pd.Timestamp) else t for t in fields["time"].to_index()]
+    ahead = [b - a for a, b in pairwise(when) if b > a]  # a next run of the model starts over
+    if not ahead:
+        return "", ()
+    step = mode(ahead)
+    missing = [
+        (a + k * step).strftime(_CLOCK) for a, b in pairwise(when) if b > a for k in range(1, round((b - a) / step))
+    ]
+    return f"{step.total_seconds() / 3600:g} h", tuple(missing)
+
+
+def _table(rows: pd.DataFrame) -> str:
+    lines = [("", "unit", "lowest", "highest", "missing", "possible", "")]
+    lines += [
+        (name, row["unit"], f"{row['lowest']:.5g}", f"{row['highest']:.5g}", f"{row['missing']:.2%}",
+         f"{row['possible_from']:g} to {row['possible_to']:g}", "" if row["ok"] else "<- look")
+        for name, row in rows.to_dict("index").items()
+    ]  # fmt: skip
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join("  ".join(f"{text:>{n}}" for text, n in zip(line, widths, strict=True)).rstrip() for line in lines)
+
+
+def _shown(files: Sequence[Path]) -> Iterable[Path]:
+    """Files of the snapshots, with a progress bar where reading them takes longer than two seconds."""
+    from tqdm.auto import tqdm
+
+    return tqdm(files, desc="checking", unit="snapshot", delay=2, leave=False)

@@ -1,0 +1,70 @@
+"""Many files as one lazy array: a snapshot is read, converted and turned round only when it is asked for."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import dask.array as da
+import numpy as np
+
+from climlab_dl.climate.grid import Grid
+from climlab_dl.climate.units import SAME, Conversion
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stack:
+    """An array (time, ..., lat, lon) whose snapshots lie in files.
+
+    Dask reads it one snapshot at a time; with everything done in one task, a thousand files are a thousand tasks
+    and no more, and what a worker needs is pickled with no open file in it.
+
+    Attributes
+    ----------
+    read : callable
+        ``read(file, index)`` gives snapshot ``index`` of file number ``file`` as the file has it.
+    where : ndarray, shape (time, 2)
+        File and index of each snapshot.
+    inner : tuple of int
+        Shape of a snapshot after the reordering, without time.
+    grid : Grid
+        The reordering of the last two axes.
+    dtype : dtype
+        float32 for fields, int8 for masks.
+    conversion : Conversion
+        To SI; not applied to masks.
+    """
+
+    read: Callable[[int, int], np.ndarray]
+    where: np.ndarray
+    inner: tuple[int, ...]
+    grid: Grid
+    dtype: np.dtype
+    conversion: Conversion = SAME
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape with time first."""
+        return (len(self.where), *self.inner)
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    def __getitem__(self, key: Any) -> np.ndarray:
+        times, *rest = key if isinstance(key, tuple) else (key,)
+        snapshots = [self._snapshot(*self.where[i]) for i in np.arange(len(self.where))[times]]
+        return np.stack(snapshots)[(slice(None), *rest)]
+
+    def _snapshot(self, file: int, index: int) -> np.ndarray:
+        values = np.asarray(self.read(int(file), int(index)))[..., self.grid.rows, :][..., self.grid.columns]
+        if self.conversion != SAME:
+            # In double precision, because 2e-9 m/s and 101325 Pa both have to survive their scales.
+            values = values * np.float64(self.conversion.scale) + self.conversion.offset
+        return np.ascontiguousarray(values, dtype=self.dtype)
+
+    def lazy(self) -> da.Array:
+        """Give the dask array with one snapshot a chunk."""
+        chunks: Any = ((1,) * len(self.where), *((n,) for n in self.inner))
+        meta = np.empty((0,) * self.ndim, self.dtype)
+        return da.from_array(self, chunks=chunks, name=False, asarray=True, fancy=False, meta=meta)
