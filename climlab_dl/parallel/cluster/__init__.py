@@ -1,0 +1,63 @@
+"""A cluster behind one cell: start ranks, train on them, watch from anywhere, leave nothing behind.
+
+>>> engines = cluster.start(ranks=2)
+>>> training = engines.train(run, "runs/deeplab")
+>>> live.watch(training)
+>>> engines.close()
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from climlab_dl.parallel.cluster.engines import Engines
+    from climlab_dl.parallel.cluster.training import Training
+
+__all__ = ["attach", "start"]
+
+
+def start(ranks: int = 2, *, threads: int | None = None, timeout: float = 60.0) -> "Engines":
+    """Start MPI ranks on this machine, as engines that this notebook gives work to.
+
+    They listen on loopback only, with keys in a private folder, and read nothing of the user's own IPython profile.
+
+    Parameters
+    ----------
+    ranks
+        Number of MPI ranks.
+    threads
+        Threads of each rank's numerical libraries; by default the cores divided by the ranks.
+    timeout
+        Seconds until a start that is not ready is given up.
+
+    Returns
+    -------
+    Engines
+        To be closed, or used as a context manager. When the kernel ends they end too.
+
+    Raises
+    ------
+    FileNotFoundError, MemoryError, ValueError
+        If something is missing; nothing has been started then.
+    RuntimeError
+        If the ranks do not come up; the message has their log, and none of them is left.
+    """
+    from climlab_dl.parallel.cluster.engines import Engines
+
+    return Engines(ranks, threads=threads, timeout=timeout)
+
+
+def attach(folder: str | Path) -> "Training":
+    """Find a training again by its folder, from any kernel or machine that can read it.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no run in that folder.
+    """
+    from climlab_dl.parallel.cluster.training import Training
+
+    training = Training(folder)
+    if not training.folder.run_json.exists():
+        raise FileNotFoundError(f"{training.folder.path} has no run.json: engines.train(run, folder) makes one")
+    return training

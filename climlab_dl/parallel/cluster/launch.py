@@ -1,0 +1,196 @@
+"""One start of a controller and its ranks: up in one call, gone in one call."""
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from climlab_dl.parallel.cluster import preflight, processes
+from climlab_dl.parallel.cluster.work import call, perform
+
+_CONTROLLER = (
+    "--ip=127.0.0.1",
+    "--location=127.0.0.1",
+    # Engines are registered on a heartbeat: a short period is a quick start. Death is seen by mpiexec's end, not by
+    # missed beats, so a machine that swaps for half a minute loses nothing.
+    "--HeartMonitor.period=500",
+    "--HeartMonitor.max_heartmonitor_misses=60",
+    "--IPController.broadcast_scheduler_depth=0",
+    # Else the hub keeps every result of every map until the end.
+    "--nodb",
+)
+_ENGINE = ("--mpi", "--IPEngine.wait_for_url_file=60", "--IPEngine.timeout=60")
+
+
+class Launch:
+    """A controller and ``ranks`` MPI ranks that are ipyparallel engines, on this machine, over loopback.
+
+    Parameters
+    ----------
+    ranks
+        Number of MPI ranks.
+    threads
+        Threads that each rank's numerical libraries may use.
+    timeout
+        Seconds until a start that is not ready is given up.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no mpiexec.
+    RuntimeError
+        If the ranks do not come up, with the end of their log; nothing of theirs is left then.
+    """
+
+    def __init__(self, ranks: int, threads: int, timeout: float) -> None:
+        self.ranks = ranks
+        launcher = processes.mpiexec()
+        self.folder = processes.new_folder()
+        self.id = self.folder.name
+        self.log = self.folder / "log"
+        self._profile = self.folder / "profile"
+        self._profile.mkdir()
+        this = psutil.Process()
+        owner = {"ranks": ranks, "kernel": this.pid, "kernel_started": this.create_time(), "started": time.time()}
+        (self.folder / "cluster.json").write_text(json.dumps(owner))
+        self._client: Any = None
+        self._death: str | None = None
+        environment = os.environ | {processes.MARK: self.id, "IPYTHONDIR": str(self.folder)}
+        environment |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
+        python = [sys.executable, "-m"]
+        here = [f"--ipython-dir={self.folder}", f"--profile-dir={self._profile}"]
+        self._guard = subprocess.Popen(
+            [*python, "climlab_dl.parallel.cluster.guard", str(self.folder)],
+            stdin=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            self._controller = self._start([*python, "ipyparallel.controller", *here, *_CONTROLLER], environment)
+            engine = [*python, "ipyparallel.engine", *here, *_ENGINE]
+            self._mpiexec = self._start([launcher, "-n", str(ranks), *engine], environment)
+            self.client = self._connect(time.monotonic() + timeout)
+            self.reports = self._preflight()
+        except BaseException:
+            self.close()
+            raise
+
+    def _start(self, command: list[str], environment: dict[str, str]) -> subprocess.Popen:
+        with self.log.open("ab") as log:
+            return subprocess.Popen(
+                command,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                # An interrupted cell interrupts the kernel's process group; the ranks are not part of it.
+                start_new_session=True,
+            )
+
+    def _connect(self, deadline: float) -> Any:
+        import ipyparallel
+
+        connection = self._profile / "security" / "ipcontroller-client.json"
+        self._wait(lambda: connection.exists() and _is_json(connection), deadline, "the controller to write its keys")
+        client = ipyparallel.Client(
+            str(connection), timeout=60, ipython_dir=str(self.folder), profile_dir=str(self._profile)
+        )
+        self._client = client
+        self._wait(lambda: len(client.ids) >= self.ranks, deadline, f"{self.ranks} ranks to register")
+        return client
+
+    def _wait(self, condition: Any, deadline: float, what: str) -> None:
+        while not condition():
+            died = self.died()
+            if died or time.monotonic() > deadline:
+                raise RuntimeError(
+                    f"waited for {what}, and {died or 'time ran out'}. Their log ends:\n{self.log_tail()}"
+                )
+            time.sleep(0.02)
+
+    def _preflight(self) -> list[preflight.Report]:
+        import cloudpickle
+
+        request = self.client[:].apply_async(perform, call(preflight.report, sys.path))
+        self._wait(request.ready, time.monotonic() + 60, "the ranks' first all-reduce")
+        reports = [cloudpickle.loads(outcome).value() for outcome in request.get()]
+        preflight.check_reports(reports, self.ranks)
+        # Engine ids are ranks: ipyparallel asks for that, and a message to "rank 1" relies on it.
+        numbers = [each.rank for each in reports]
+        if numbers != list(range(self.ranks)):
+            raise RuntimeError(f"engines 0 to {self.ranks - 1} are MPI ranks {numbers}; start again")
+        return reports
+
+    def died(self, patience: float = 0.0) -> str | None:
+        """Say what of this start has ended, or None if all of it (still, after ``patience`` seconds) runs."""
+        if patience:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._mpiexec.wait(patience)
+        if self._death is None:
+            if (code := self._mpiexec.poll()) is not None:
+                self._death = self._epitaph(code)
+            elif (code := self._controller.poll()) is not None:
+                self._death = f"the controller ended with code {code}"
+        return self._death
+
+    def _epitaph(self, code: int) -> str:
+        """Name the rank that died first, from what was said as the others ended."""
+        log = self.log_tail(200)
+        # mpiexec names the rank that it ended last; the engines' nannies say in order whose process is gone.
+        gone = re.search(r"KernelNanny\.(\d+)\] (?:Pipe closed|Parent \d+ exited)", log)
+        who = f"rank {gone[1]} died" if gone else "a rank died"
+        if "Killed (signal 9)" in log:
+            return f"{who}: killed (signal 9; out of memory is the usual cause)"
+        return f"{who}: mpiexec ended with code {code}"
+
+    def log_tail(self, lines: int = 30) -> str:
+        """Last lines that controller and ranks have written."""
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+
+    def outlive(self, training: Path | None) -> None:
+        """Tell the guard which training may go on when this kernel is gone (None: nothing may)."""
+        assert self._guard.stdin is not None
+        # A guard that somebody killed, or that has been sent home: close() does its work.
+        with contextlib.suppress(BrokenPipeError, ValueError):
+            self._guard.stdin.write(f"{training or ''}\n")
+            self._guard.stdin.flush()
+
+    def leave(self) -> None:
+        """Leave the ranks to the guard, which ends them when the training that may outlive this kernel has ended."""
+        self._client.close()
+        self._hang_up()
+
+    def close(self) -> None:
+        """End controller and ranks, and return when no process and no file of them is left."""
+        if self._client is not None:
+            self._client.close()
+        self._death = self._death or "the ranks were ended"
+        processes.end(self.id)
+        for started in ("_mpiexec", "_controller"):
+            if process := getattr(self, started, None):
+                process.wait()
+        # Whatever was training here must not keep the guard.
+        self.outlive(None)
+        self._hang_up()
+        self._guard.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)  # the guard did, unless somebody killed it
+
+    def _hang_up(self) -> None:
+        assert self._guard.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._guard.stdin.close()
+
+
+def _is_json(path: Path) -> bool:
+    try:
+        return bool(json.loads(path.read_text()))
+    except ValueError:  # half written
+        return False

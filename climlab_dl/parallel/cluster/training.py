@@ -1,0 +1,229 @@
+"""A training: a folder, and the engines that fill it if this kernel started it."""
+
+import html
+import socket
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from climlab_dl.parallel.cluster.processes import alive
+from climlab_dl.training.folder import RunFolder
+from climlab_dl.training.summary import Summary
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from climlab_dl.parallel.cluster.engines import Engines
+
+_ENDED = ("stopped", "finished", "failed")
+
+
+def _differences(description: str, folder: RunFolder) -> list[str]:
+    from climlab_dl.training.run import differences
+
+    return differences(description, folder.run_json.read_text(encoding="utf-8"))
+
+
+def _gone(status: dict[str, Any]) -> bool:
+    """Whether a training that should be active has lost its process on this machine."""
+    here = status.get("host") == socket.gethostname()
+    return status["state"] not in _ENDED and here and not alive(status["pid"])
+
+
+class Training:
+    """Handle of a training. It reads the run's folder, so it tells the same from any kernel that sees the folder.
+
+    Parameters
+    ----------
+    folder
+        The run's folder.
+    engines, run
+        What trains it; without, the handle belongs to a training that somebody else started.
+    max_restarts
+        How often ranks that die are started again.
+    detach
+        Whether the training goes on when this kernel ends.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        engines: "Engines | None" = None,
+        run: Any = None,
+        *,
+        max_restarts: int = 2,
+        detach: bool = False,
+    ) -> None:
+        self.folder = RunFolder(folder)
+        self.run = run
+        self.max_restarts = max_restarts
+        self.detach = detach
+        self.restarts = 0
+        self._engines = engines
+        self._error: BaseException | None = None
+        self._thread: threading.Thread | None = None
+        if engines is not None:
+            self._begin(engines)
+
+    def _begin(self, engines: "Engines") -> None:
+        self._error, self.restarts = None, 0
+        description = self.run.to_json()
+        if self.folder.latest() and (changed := _differences(description, self.folder)):
+            raise ValueError(
+                f"{self.folder.path} holds another run (it differs in {', '.join(changed)}): choose another folder, or "
+                "delete this one to start afresh"
+            )
+        self.folder.begin(description)
+        self._thread = threading.Thread(target=self._follow, args=(engines,), name="training", daemon=True)
+        self._thread.start()
+        engines.engage(self)
+
+    def _follow(self, engines: "Engines") -> None:
+        """Train to the end, starting ranks that die again; the error that ends it waits for :meth:`wait`."""
+        while True:
+            try:
+                engines.train_on_all(self.run, self.folder.path)
+                return None
+            except ChildProcessError as death:
+                if self.restarts == self.max_restarts:
+                    return self._fail(death)
+                self.restarts += 1
+                checkpoint = self.folder.latest()
+                origin = f"continues from {checkpoint.name}" if checkpoint else "starts over, there was no checkpoint"
+                self._write("starting", f"{death}; restart {self.restarts} of {self.max_restarts}, {origin}")
+                try:
+                    engines.restart()
+                    engines.engage(self)
+                except (RuntimeError, OSError) as failure:
+                    return self._fail(failure)
+            except BaseException as error:
+                return self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        self._error = error
+        self._write("failed", f"{type(error).__name__}: {error}")
+
+    def _write(self, state: Any, message: str) -> None:
+        status = self.folder.status()
+        self.folder.write_status(state, step=status["step"], steps=status["steps"], message=message)
+
+    # Reading.
+
+    def active(self) -> bool:
+        """Whether it is still starting or training."""
+        if self._thread is not None:
+            return self._thread.is_alive()
+        return self.status()["state"] not in _ENDED
+
+    def status(self) -> dict[str, Any]:
+        """State ("starting", "running", "stopped", "finished", "failed"), step, steps, time, message, host, pid."""
+        status = self.folder.status()
+        # Nobody is left to write "failed" where ranks and kernel were killed together.
+        if self._thread is None and _gone(status):
+            time.sleep(1.0)  # a restart is announced within a fraction of that
+            status = self.folder.status()
+            if _gone(status):
+                status |= {"state": "failed", "message": f"process {status['pid']} that trained it is gone"}
+        return status
+
+    def progress(self) -> "pd.DataFrame":
+        """Table of the reports so far: step, epoch, loss, learning rate, rate and held-out metrics."""
+        return self.folder.progress()
+
+    def summary(self) -> Summary:
+        """Give the latest figures, and how long it will still take."""
+        return Summary.of(self.status(), self.progress())
+
+    # Steering.
+
+    def wait(self, timeout: float | None = None) -> "Training":
+        """Wait until it has ended; interrupting the wait does not interrupt the training.
+
+        Raises
+        ------
+        Exception
+            What ended it, if it failed: the exception of the rank that raised it, with rank and traceback in its notes.
+        TimeoutError
+            If it has not ended within ``timeout`` seconds.
+        """
+        deadline = time.monotonic() + (float("inf") if timeout is None else timeout)
+        while self.active():
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{self.folder.path} has not ended within {timeout:g} s: {self.summary()}")
+            self._thread.join(0.2) if self._thread is not None else time.sleep(0.5)
+        if self._error is not None:
+            raise self._error
+        status = self.status()
+        if status["state"] == "failed":
+            raise RuntimeError(f"{self.folder.path} failed at step {status['step']}: {status['message']}")
+        return self
+
+    def stop(self, timeout: float = 120.0) -> "Training":
+        """Ask it to checkpoint and end at its next step, the same on all ranks, and wait for that.
+
+        Raises
+        ------
+        TimeoutError
+            If it has not ended within ``timeout`` seconds; ``engines.restart()`` ends ranks by force.
+        """
+        self.ask_to_stop()
+        return self.wait(timeout)
+
+    def ask_to_stop(self, timeout: float = 0.0) -> None:
+        """Ask for what :meth:`stop` does, and wait at most ``timeout`` seconds for it."""
+        if self.active():
+            self.folder.request_stop()
+        self.join(timeout)
+
+    def join(self, timeout: float | None = None) -> None:
+        """Wait until the ranks' results are in, if this kernel started the training; raises nothing."""
+        if self._thread is not None:
+            self._thread.join(timeout)
+
+    def resume(self, engines: "Engines | None" = None) -> "Training":
+        """Continue from the latest checkpoint; returns at once.
+
+        Parameters
+        ----------
+        engines
+            Where to continue; by default where it was trained before, if this kernel did that.
+
+        Raises
+        ------
+        RuntimeError
+            If it is still training.
+        ValueError
+            If there are no engines to continue on.
+        """
+        engines = engines or self._engines
+        if engines is None:
+            raise ValueError("this training was started elsewhere: pass engines=cluster.start(...) to continue it here")
+        if self.active():
+            raise RuntimeError(f"{self.folder.path} is still training: {self.summary()}")
+        if self.run is None:
+            from climlab_dl.training.run import Run
+
+            self.run = Run.from_json(self.folder.run_json.read_text(encoding="utf-8"))
+        self._engines = engines
+        engines.check_idle()
+        self._begin(engines)
+        return self
+
+    # How it shows itself.
+
+    def __repr__(self) -> str:
+        return f"Training({self.folder.path}: {self.summary()})"
+
+    def _repr_html_(self) -> str:
+        rows = self.summary().rows() | {"folder": str(self.folder.path)}
+        if self._engines is not None:
+            rows["ranks"] = repr(self._engines)
+        if self.restarts:
+            rows["restarts"] = f"{self.restarts} of at most {self.max_restarts}"
+        cells = "".join(
+            f"<tr><th style='text-align:left'>{html.escape(name)}</th><td style='text-align:left'>"
+            f"{html.escape(value)}</td></tr>"
+            for name, value in rows.items()
+        )
+        return f"<table><caption>Training</caption>{cells}</table>"

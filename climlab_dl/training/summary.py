@@ -1,0 +1,113 @@
+"""The latest figures of a training in words: what a handle, a progress bar and a line of a log say alike."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Time left is judged from the latest reports, so that a slow start (reading, warming up) is soon forgotten.
+_RECENT = 20
+_SCORES = ("iou_mean", "mae_mean")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """Where a training stands.
+
+    Attributes
+    ----------
+    state, step, steps, message
+        As in its status.
+    loss, rate
+        Of the latest report; rate in samples per second over all ranks. None before the first.
+    scores
+        Latest held-out metrics, by name.
+    remaining
+        Seconds that it will still take, or None where that is not known.
+    """
+
+    state: str
+    step: int
+    steps: int
+    message: str
+    loss: float | None
+    rate: float | None
+    scores: dict[str, float]
+    remaining: float | None
+
+    @classmethod
+    def of(cls, status: Mapping[str, Any], progress: "pd.DataFrame") -> "Summary":
+        """Summarise a status and a table of progress."""
+        latest = progress.iloc[-1] if len(progress) else None
+        step = max(int(status["step"]), 0 if latest is None else int(latest["step"]))
+        steps = max(int(status["steps"]), 0 if latest is None else int(latest["steps"]))
+        active = status["state"] in ("starting", "running")
+        return cls(
+            state=status["state"],
+            step=step,
+            steps=steps,
+            message=status.get("message", ""),
+            loss=None if latest is None else float(latest["loss"]),
+            rate=None if latest is None else float(latest["rate"]),
+            scores=_scores(progress),
+            remaining=_remaining(progress, step, steps) if active else None,
+        )
+
+    @property
+    def score(self) -> str:
+        """The leading held-out metric in words, or an empty string before the first evaluation."""
+        name = next((name for name in _SCORES if name in self.scores), next(iter(self.scores), None))
+        if name is None:
+            return ""
+        kind, _, of = name.partition("_")
+        label = {"iou": "IoU", "mae": "error"}.get(kind, name)
+        return f"{label} {self.scores[name]:.3f}" if of == "mean" else f"{name} {self.scores[name]:.3g}"
+
+    def rows(self) -> dict[str, str]:
+        """Name and value of all that is known."""
+        known = {
+            "state": f"{self.state}: {self.message}" if self.message else self.state,
+            "step": f"{self.step} of {self.steps}" if self.steps else str(self.step),
+            "loss": "" if self.loss is None else f"{self.loss:.4g}",
+            "held out": self.score,
+            "rate": "" if self.rate is None else f"{self.rate:.3g} samples/s",
+            "left": "" if self.remaining is None else duration(self.remaining),
+        }
+        return {name: value for name, value in known.items() if value}
+
+    def __str__(self) -> str:
+        rows = self.rows()
+        parts = [rows["state"], f"step {rows['step']}"]
+        parts += [f"loss {rows['loss']}"] if "loss" in rows else []
+        parts += [rows[name] for name in ("held out", "rate") if name in rows]
+        return " · ".join([*parts, f"{rows['left']} left"] if "left" in rows else parts)
+
+
+def duration(seconds: float) -> str:
+    """Write a duration in its two leading units: "41 s", "3 min 20 s", "2 h 5 min"."""
+    seconds = round(seconds)
+    if seconds < 60:
+        return f"{seconds} s"
+    if seconds < 3600:
+        return f"{seconds // 60} min {seconds % 60} s"
+    return f"{seconds // 3600} h {seconds % 3600 // 60} min"
+
+
+def _scores(progress: "pd.DataFrame") -> dict[str, float]:
+    names = [name for name in progress.columns if name.partition("_")[0] in ("iou", "mae")]
+    evaluated = progress[names].dropna(how="all")
+    return {str(name): float(value) for name, value in evaluated.iloc[-1].items()} if len(evaluated) else {}
+
+
+def _remaining(progress: "pd.DataFrame", step: int, steps: int) -> float | None:
+    at, seconds = progress["step"].to_numpy(dtype=float), progress["seconds"].to_numpy(dtype=float)
+    # Each start of a training counts its seconds anew.
+    start = int(np.flatnonzero(np.diff(seconds, prepend=np.inf) < 0)[-1]) if len(seconds) else 0
+    at, seconds = at[start:][-_RECENT:], seconds[start:][-_RECENT:]
+    if len(at) < 2 or not steps or at[-1] <= at[0]:
+        return None
+    return (steps - step) * float((seconds[-1] - seconds[0]) / (at[-1] - at[0]))
