@@ -87,7 +87,8 @@ class RunFolder:
         first = ["step", "steps", "epoch", "loss", "learning_rate", "rate", "seconds"]
         table = pd.DataFrame(rows, columns=None if rows else first)
         names = [name for name in table.columns if name not in first]
-        return table[first + names].astype(dict.fromkeys(["loss", "learning_rate", "rate", "seconds", *names], float))
+        measured = ["loss", "learning_rate", "rate", "seconds", *names]
+        return table.reindex(columns=first + names).astype(dict.fromkeys(measured, float))
 
     def environment(self) -> dict[str, Any]:
         """Versions, host, ranks, commit and seed of the latest start; empty before the first."""

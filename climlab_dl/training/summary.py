@@ -11,7 +11,6 @@ if TYPE_CHECKING:
 
 # Time left is judged from the latest reports, so that a slow start (reading, warming up) is soon forgotten.
 _RECENT = 20
-_SCORES = ("iou_mean", "mae_mean")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +24,7 @@ class Summary:
     loss, rate
         Of the latest report; rate in samples per second over all ranks. None before the first.
     scores
-        Latest held-out metrics, by name.
+        Latest held-out IoU and errors with their baselines, by name.
     remaining
         Seconds that it will still take, or None where that is not known.
     """
@@ -60,12 +59,11 @@ class Summary:
     @property
     def score(self) -> str:
         """The leading held-out metric in words, or an empty string before the first evaluation."""
-        name = next((name for name in _SCORES if name in self.scores), next(iter(self.scores), None))
-        if name is None:
-            return ""
-        kind, _, of = name.partition("_")
-        label = {"iou": "IoU", "mae": "error"}.get(kind, name)
-        return f"{label} {self.scores[name]:.3f}" if of == "mean" else f"{name} {self.scores[name]:.3g}"
+        if "iou_mean" in self.scores:
+            return f"IoU {self.scores['iou_mean']:.3f}"
+        if "mae_mean" in self.scores:
+            return f"error {self.scores['mae_mean'] / self.scores['baseline_mae_mean']:.2f} of the prior's"
+        return ""
 
     def rows(self) -> dict[str, str]:
         """Name and value of all that is known."""
@@ -98,7 +96,7 @@ def duration(seconds: float) -> str:
 
 
 def _scores(progress: "pd.DataFrame") -> dict[str, float]:
-    names = [name for name in progress.columns if name.partition("_")[0] in ("iou", "mae")]
+    names = [name for name in progress.columns if name.startswith(("iou_", "mae_", "baseline_"))]
     evaluated = progress[names].dropna(how="all")
     return {str(name): float(value) for name, value in evaluated.iloc[-1].items()} if len(evaluated) else {}
 

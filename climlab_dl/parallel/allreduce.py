@@ -1,0 +1,275 @@
+"""Averaging gradients over ranks while the backward pass still runs: flat or hierarchical, compressed, lagged.
+
+Gradients live in a few flat buffers (buckets) whose layout depends on the parameters alone. So the order of
+additions is the same on every step of every run, and a resumed training repeats an uninterrupted one bit by bit.
+"""
+
+import contextlib
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh
+
+from climlab_dl.parallel import ranks
+
+_COMPRESSED = {"fp16": torch.float16, "bf16": torch.bfloat16}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exchange:
+    """How ranks average their gradients.
+
+    Parameters
+    ----------
+    route
+        ``"flat"``: one all-reduce over all ranks. ``"hierarchical"``: reduce-scatter in the node, all-reduce across
+        nodes, all-gather in the node (Kurth et al. 2018, sec. V-A3), so that the network between nodes carries each
+        gradient once for each node.
+    compression
+        Type that gradients travel in; ``"none"`` is their own. They are divided by the number of ranks first, so
+        that the sum cannot overflow where no summand did.
+    lag
+        1 applies at each step the gradient of the step before, so that its exchange overlaps a whole step (Kurth et
+        al. 2018, sec. V-B4). The first step updates nothing; the last gradient waits in the checkpoint.
+    bucket_megabytes
+        Size from which a bucket is sent.
+    ranks_per_node
+        Layout for the hierarchical route; by default the hosts that the ranks run on.
+    """
+
+    route: Literal["flat", "hierarchical"] = "flat"
+    compression: Literal["none", "fp16", "bf16"] = "none"
+    lag: Literal[0, 1] = 0
+    bucket_megabytes: float = 25.0
+    ranks_per_node: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.route not in ("flat", "hierarchical"):
+            raise ValueError(f"route={self.route!r}: choose 'flat' or 'hierarchical'")
+        if self.compression not in ("none", *_COMPRESSED):
+            raise ValueError(f"compression={self.compression!r}: choose 'none', 'fp16' or 'bf16'")
+        if self.lag not in (0, 1):
+            raise ValueError(f"lag={self.lag!r}: choose 0 or 1")
+        if not self.bucket_megabytes > 0:
+            raise ValueError(f"bucket_megabytes={self.bucket_megabytes!r}: choose a positive size, 25 is usual")
+
+    def start(self, parameters: list[nn.Parameter]) -> "GradientExchange":
+        """Take over the gradients of these parameters; every rank calls this."""
+        return GradientExchange(self, parameters)
+
+
+class _Bucket:
+    """A flat buffer that is the gradient of some parameters, and its way through the ranks."""
+
+    def __init__(self, parameters: list[nn.Parameter], *, multiple: int, like: torch.dtype | None) -> None:
+        self.parameters = parameters
+        length = sum(parameter.numel() for parameter in parameters)
+        self.flat = parameters[0].new_zeros(-(-length // multiple) * multiple)
+        self.sent = self.flat if like is None else torch.zeros_like(self.flat, dtype=like)
+        self.views: list[Tensor] = []
+        start = 0
+        for parameter in parameters:
+            # The parameter's own strides: channels-last weights get channels-last gradients.
+            self.views.append(self.flat.as_strided(parameter.shape, parameter.stride(), start))
+            start += parameter.numel()
+        self.work: dist.Work | None = None
+
+    def attach(self) -> None:
+        """Make this buffer the parameters' gradient."""
+        for parameter, view in zip(self.parameters, self.views, strict=True):
+            parameter.grad = view
+
+    def wait(self) -> None:
+        if self.work is not None:
+            with ranks.collective("gradients"):
+                self.work.wait()
+            self.work = None
+
+
+class GradientExchange:
+    """The gradients of a network, averaged over ranks.
+
+    A step is ``begin()``, one or more ``backward`` passes with ``last(True)`` before the last of them, ``send()``,
+    an agreement among ranks whether all is well, and ``receive()``, after which ``parameter.grad`` holds the average.
+    """
+
+    def __init__(self, exchange: Exchange, parameters: list[nn.Parameter]) -> None:
+        self.exchange = exchange
+        self.parameters = parameters
+        self.mesh = _mesh(exchange.ranks_per_node) if exchange.route == "hierarchical" and ranks.size() > 1 else None
+        like = _COMPRESSED.get(exchange.compression)
+        groups = _grouped(parameters, int(exchange.bucket_megabytes * 2**20))
+        multiple = 1 if self.mesh is None else self.mesh.size(1)
+        self._sets = [
+            [_Bucket(group, multiple=multiple, like=like) for group in groups] for _ in range(1 + exchange.lag)
+        ]
+        self._turn = 0
+        self._lagged: dict[str, float] | None = None  # what receive() was told about the gradient that waits
+        self._last, self._launched = False, 0
+        self._missing: list[int] = []
+        self._finite = torch.ones((), dtype=torch.bool)
+        where = {parameter: number for number, group in enumerate(groups) for parameter in group}
+        for parameter in parameters:
+            parameter.register_post_accumulate_grad_hook(lambda ready: self._arrived(where[ready]))
+
+    @property
+    def _filling(self) -> list[_Bucket]:
+        return self._sets[self._turn]
+
+    def begin(self) -> None:
+        """Zero the gradients for a new step."""
+        self._turn = (self._turn + 1) % len(self._sets)
+        self._last, self._launched = False, 0
+        self._missing = [len(bucket.parameters) for bucket in self._filling]
+        self._finite = torch.ones((), dtype=torch.bool, device=self._filling[0].flat.device)
+        for bucket in self._filling:
+            bucket.flat.zero_()
+            bucket.attach()
+
+    def last(self, last: bool) -> None:
+        """Say whether the next backward pass is the step's last: only then do gradients travel."""
+        self._last = last
+
+    def send(self, *, failed: bool = False) -> None:
+        """Send what the backward pass did not: gradients of parameters it did not reach are zero.
+
+        A rank that failed sends zeros in place of what is missing, so that no other rank waits for it.
+        """
+        for bucket in self._filling[self._launched :]:
+            if failed:
+                bucket.flat.zero_()
+            self._launch(bucket)
+
+    def finite(self) -> bool:
+        """Whether all that this rank has sent is finite."""
+        return bool(self._finite)
+
+    def receive(self, **about: float) -> dict[str, float] | None:
+        """Wait for the average, and make it ``parameter.grad``.
+
+        Parameters
+        ----------
+        **about
+            What to remember with the gradient of this step, such as its loss scale.
+
+        Returns
+        -------
+        dict or None
+            What was remembered with the gradient that is now in place; None if there is none yet (lag).
+        """
+        if not self.exchange.lag:
+            self._complete(self._filling)
+            return about
+        ready = self._sets[1 - self._turn]
+        self._complete(ready)
+        for bucket in ready:
+            bucket.attach()
+        waiting, self._lagged = self._lagged, about
+        return waiting
+
+    def state(self) -> dict:
+        """Return the gradient that waits, if any, for a checkpoint: plain tensors in the order of the parameters."""
+        if self._lagged is None:
+            return {}
+        self._complete(self._filling)
+        views = {p: view for bucket in self._filling for p, view in zip(bucket.parameters, bucket.views, strict=True)}
+        return {"about": dict(self._lagged), "gradients": [views[parameter].clone() for parameter in self.parameters]}
+
+    def restore(self, state: dict) -> None:
+        """Put back what :meth:`state` gave."""
+        if not state or not self.exchange.lag:
+            return
+        self._lagged = state["about"]
+        values = dict(zip(self.parameters, state["gradients"], strict=True))
+        for bucket in self._filling:
+            for parameter, view in zip(bucket.parameters, bucket.views, strict=True):
+                view.copy_(values[parameter])
+
+    def close(self) -> None:
+        """Wait for what is still on its way, so that the ranks can part."""
+        with contextlib.suppress(ConnectionError):
+            for buckets in self._sets:
+                self._complete(buckets)
+        for parameter in self.parameters:
+            parameter.grad = None
+
+    def _arrived(self, number: int) -> None:
+        if not self._last:
+            return
+        self._missing[number] -= 1
+        # In the order of the buckets, which is the same on all ranks, whatever the order of arrival.
+        while self._launched < len(self._filling) and self._missing[self._launched] == 0:
+            self._launch(self._filling[self._launched])
+
+    def _launch(self, bucket: _Bucket) -> None:
+        self._launched += 1
+        bucket.flat.div_(ranks.size())
+        if bucket.sent is not bucket.flat:
+            bucket.sent.copy_(bucket.flat)
+        low, high = torch.aminmax(bucket.sent)  # NaN propagates
+        self._finite &= torch.isfinite(low) & torch.isfinite(high)
+        if ranks.size() == 1:
+            return
+        with ranks.collective("gradients"):
+            if self.mesh is None:
+                bucket.work = dist.all_reduce(bucket.sent, async_op=True)
+            else:
+                group = self.mesh.get_group(1)
+                bucket.work = dist.reduce_scatter_single(self._shard(bucket), bucket.sent, group=group, async_op=True)
+
+    def _shard(self, bucket: _Bucket) -> Tensor:
+        assert self.mesh is not None
+        return bucket.sent.chunk(self.mesh.size(1))[self.mesh.get_local_rank(1)]
+
+    def _complete(self, buckets: list[_Bucket]) -> None:
+        if self.mesh is not None and buckets[0].work is not None:
+            for bucket in buckets:
+                bucket.wait()
+                with ranks.collective("gradients across nodes"):
+                    bucket.work = dist.all_reduce(self._shard(bucket), group=self.mesh.get_group(0), async_op=True)
+            for bucket in buckets:
+                bucket.wait()
+                with ranks.collective("gradients within the node"):
+                    shard, group = self._shard(bucket).clone(), self.mesh.get_group(1)
+                    bucket.work = dist.all_gather_single(bucket.sent, shard, group=group, async_op=True)
+        for bucket in buckets:
+            bucket.wait()
+            if bucket.sent is not bucket.flat:
+                bucket.flat.copy_(bucket.sent)
+
+
+def broadcast_model(model: nn.Module) -> None:
+    """Start all ranks from the parameters and buffers of rank 0."""
+    for tensor in model.state_dict().values():
+        ranks.broadcast(tensor, "initial weights")
+
+
+def _grouped(parameters: list[nn.Parameter], size: int) -> list[list[nn.Parameter]]:
+    """Group parameters from the last to the first, which is about the order in which the backward pass reaches them."""
+    groups: list[list[nn.Parameter]] = []
+    filled = size
+    for parameter in reversed(parameters):
+        if filled >= size or parameter.dtype != groups[-1][0].dtype:
+            groups.append([])
+            filled = 0
+        groups[-1].append(parameter)
+        filled += parameter.numel() * parameter.element_size()
+    return groups
+
+
+def _mesh(ranks_per_node: int | None) -> DeviceMesh:
+    """Ranks as rows of one node each."""
+    here = ranks.world()
+    places = ranks.gather(torch.tensor([here.node, here.rank]), "layout of nodes")
+    nodes: dict[int, list[int]] = {}
+    for node, rank in (place.tolist() for place in places):
+        nodes.setdefault(node if ranks_per_node is None else rank // ranks_per_node, []).append(rank)
+    if len({len(members) for members in nodes.values()}) != 1:
+        raise ValueError(
+            f"the hierarchical route needs as many ranks on each node, found {[len(m) for m in nodes.values()]}; "
+            "start as many on each, or use route='flat'"
+        )
+    return DeviceMesh(ranks.device().type, list(nodes.values()), mesh_dim_names=("nodes", "ranks"))

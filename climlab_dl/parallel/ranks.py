@@ -1,0 +1,310 @@
+"""Ranks: join them, leave them, and agree on numbers and on failures. The only place that starts torch.distributed.
+
+Ranks come from MPI (``mpiexec``, Slurm with PMI, ipyparallel's MPI engines) or from ``torchrun``; a single process
+is one rank and needs no process group. Tensors on GPUs travel by NCCL, those on CPUs by gloo.
+
+Every collective has a name and a timeout, and a failure of one rank becomes a failure of all: see :func:`agree`.
+"""
+
+import contextlib
+import gc
+import os
+import socket
+import sys
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.distributed import TCPStore  # pyright: ignore[reportPrivateImportUsage]
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """Where this process stands among the ranks."""
+
+    rank: int = 0
+    size: int = 1
+    local_rank: int = 0
+    local_size: int = 1
+    node: int = 0
+    nodes: int = 1
+
+
+_world: World | None = None
+_owns_process_group = False
+_set_interface = False
+
+
+def join(*, timeout: float = 600.0) -> World:
+    """Become a rank; harmless if this process already is one.
+
+    Parameters
+    ----------
+    timeout
+        Seconds after which a collective that some rank does not reach raises ConnectionError.
+
+    Raises
+    ------
+    RuntimeError
+        If Slurm started several tasks that do not know of each other: each would train alone.
+    """
+    global _world, _owns_process_group
+    if _world is None:
+        if dist.is_initialized():
+            _world = _from_torch()
+        elif "TORCHELASTIC_RUN_ID" in os.environ:
+            _start_process_group("env://", timeout)
+            _world = _from_torch()
+        elif _started_by_mpi():
+            _world = _from_mpi(timeout)
+        else:
+            _world = World()
+        _refuse_lonely_slurm_tasks(_world)
+        if _world.local_size > 1 and "OMP_NUM_THREADS" not in os.environ:
+            torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // _world.local_size))
+        if torch.cuda.is_available():
+            torch.cuda.set_device(device())
+    return _world
+
+
+def leave() -> None:
+    """Close the connections that :func:`join` opened; a rank still waiting for this one gets a ConnectionError."""
+    global _world, _owns_process_group, _set_interface
+    if _owns_process_group and dist.is_initialized():
+        # A group of a device mesh that outlives its parent ends the interpreter with "terminate called".
+        gc.collect()
+        dist.destroy_process_group()
+    if _set_interface:
+        os.environ.pop("GLOO_SOCKET_IFNAME", None)
+    _world, _owns_process_group, _set_interface = None, False, False
+
+
+@contextlib.contextmanager
+def joined(*, timeout: float = 600.0) -> Iterator[World]:
+    """Be a rank in the body, and leave afterwards unless this process was a rank before."""
+    before = _world
+    try:
+        yield join(timeout=timeout)
+    finally:
+        if before is None:
+            leave()
+
+
+def world() -> World:
+    """Return where this process stands; a single rank before :func:`join`."""
+    return _world or World()
+
+
+def rank() -> int:
+    """Return the number of this rank, 0 to ``size() - 1``."""
+    return world().rank
+
+
+def size() -> int:
+    """Return how many ranks there are."""
+    return world().size
+
+
+def device() -> torch.device:
+    """Return the device that this rank computes on: its own GPU where there are GPUs."""
+    if not torch.cuda.is_available():
+        return torch.device("cpu")
+    return torch.device("cuda", world().local_rank % torch.cuda.device_count())
+
+
+@contextlib.contextmanager
+def collective(name: str) -> Iterator[None]:
+    """Name the collective that the body waits for, should it fail.
+
+    Raises
+    ------
+    ConnectionError
+        In place of the transport's own error: a rank is gone, or did not come within the timeout.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        raise ConnectionError(
+            f"rank {rank()} of {size()} could not finish the collective {name!r}: another rank is gone or did not "
+            f"reach it in time. Look for the first failure in the other ranks' output. ({error})"
+        ) from error
+
+
+def sum(values: Tensor, name: str) -> Tensor:  # noqa: A001
+    """Element-wise sum over ranks, the same on every rank; ``values`` is left alone."""
+    total = values.detach().clone()
+    if size() > 1:
+        with collective(name):
+            dist.all_reduce(total)
+    return total
+
+
+def mean(values: Tensor, name: str) -> Tensor:
+    """Element-wise mean over ranks, the same on every rank."""
+    return sum(values, name) / size()
+
+
+def gather(values: Tensor, name: str) -> list[Tensor]:
+    """Collect tensors of one shape and type from all ranks, in rank order, on every rank."""
+    if size() == 1:
+        return [values]
+    parts = [torch.empty_like(values) for _ in range(size())]
+    with collective(name):
+        dist.all_gather(parts, values.contiguous())
+    return parts
+
+
+def broadcast(values: Tensor, name: str, *, source: int = 0) -> Tensor:
+    """Overwrite ``values`` with those of rank ``source``."""
+    if size() > 1:
+        with collective(name):
+            dist.broadcast(values, source)
+    return values
+
+
+def broadcast_text(text: str, name: str, *, source: int = 0) -> str:
+    """Give every rank the text of rank ``source``."""
+    if size() == 1:
+        return text
+    encoded = torch.frombuffer(bytearray(text.encode() or b" "), dtype=torch.uint8)
+    length = broadcast(torch.tensor([len(encoded)]), name, source=source)
+    if rank() != source:
+        encoded = torch.empty(int(length), dtype=torch.uint8)
+    return bytes(broadcast(encoded, name, source=source).tolist()).decode().strip()
+
+
+def barrier(name: str) -> None:
+    """Wait for all ranks."""
+    sum(torch.zeros(1), name)
+
+
+def agree(values: list[float], name: str, error: Exception | None = None) -> list[float]:
+    """Sum numbers over ranks, or fail on all ranks together.
+
+    Parameters
+    ----------
+    values
+        As many on every rank.
+    name
+        What the ranks are doing, for messages.
+    error
+        What went wrong on this rank, if something did.
+
+    Returns
+    -------
+    list of float
+        The sums, the same on every rank.
+
+    Raises
+    ------
+    Exception
+        ``error`` itself on the rank that has it.
+    RuntimeError
+        On the other ranks, with the traceback of the lowest rank that has an error.
+    """
+    if size() == 1:
+        if error is not None:
+            raise error
+        return values
+    totals = sum(torch.tensor([*values, float(error is not None)], dtype=torch.float64), name).tolist()
+    if totals.pop() == 0:
+        return totals
+    failed = torch.tensor([size() if error is None else rank()])
+    with collective(name):
+        dist.all_reduce(failed, op=dist.ReduceOp.MIN)
+    first = int(failed)
+    story = broadcast_text("".join(traceback.format_exception(error)) if error else "", name, source=first)
+    if error is not None:
+        raise error
+    raise RuntimeError(f"rank {first} failed in {name!r}, so rank {rank()} ends too. Rank {first} said:\n{story}")
+
+
+@contextlib.contextmanager
+def together(name: str) -> Iterator[None]:
+    """Run the body, which has no collectives, on all ranks; an exception on one is raised on all (:func:`agree`)."""
+    error = None
+    try:
+        yield
+    except ConnectionError:
+        raise  # The ranks cannot agree any more: leaving is what frees the others.
+    except Exception as caught:
+        error = caught
+    agree([], name, error)
+
+
+def _started_by_mpi() -> bool:
+    launched = {"PMI_RANK", "PMI_SIZE", "PMIX_RANK", "OMPI_COMM_WORLD_SIZE"} & set(os.environ)
+    return bool(launched) or "mpi4py.MPI" in sys.modules
+
+
+def _from_mpi(timeout: float) -> World:
+    """Meet over MPI: rank 0 opens a port that is free and tells it to the others, so no two jobs can collide."""
+    global _set_interface
+    from mpi4py import MPI
+
+    everyone = MPI.COMM_WORLD
+    if everyone.size == 1:
+        return World()
+    neighbours = everyone.Split_type(MPI.COMM_TYPE_SHARED)
+    leaders = sorted(set(everyone.allgather(neighbours.bcast(everyone.rank))))
+    place = World(
+        rank=everyone.rank,
+        size=everyone.size,
+        local_rank=neighbours.rank,
+        local_size=neighbours.size,
+        node=leaders.index(neighbours.bcast(everyone.rank)),
+        nodes=len(leaders),
+    )
+    if place.nodes == 1 and "GLOO_SOCKET_IFNAME" not in os.environ and sys.platform == "linux":
+        # The host's name may resolve to an address that is not reachable; one node needs none.
+        os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+        _set_interface = True
+    store = _store(everyone, "127.0.0.1" if place.nodes == 1 else socket.gethostname(), timeout)
+    _start_process_group(None, timeout, store=store, rank=place.rank, world_size=place.size)
+    return place
+
+
+def _store(everyone: Any, address: str, timeout: float) -> Any:
+    waiting = timedelta(seconds=timeout)
+    if everyone.rank == 0:
+        listener = socket.create_server((address, 0))
+        address, port = everyone.bcast((address, listener.getsockname()[1]))
+        return TCPStore(
+            address, port, everyone.size, True, waiting, wait_for_workers=False, master_listen_fd=listener.detach()
+        )
+    address, port = everyone.bcast(None)
+    return TCPStore(address, port, everyone.size, False, waiting)
+
+
+def _start_process_group(init_method: str | None, timeout: float, **place: Any) -> None:
+    global _owns_process_group
+    backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+    dist.init_process_group(backend, init_method=init_method, timeout=timedelta(seconds=timeout), **place)
+    _owns_process_group = True
+
+
+def _from_torch() -> World:
+    local_rank = int(os.environ.get("LOCAL_RANK", 0))
+    local_size = int(os.environ.get("LOCAL_WORLD_SIZE", 1))
+    return World(
+        rank=dist.get_rank(),
+        size=dist.get_world_size(),
+        local_rank=local_rank,
+        local_size=local_size,
+        node=int(os.environ.get("GROUP_RANK", 0)),
+        nodes=max(1, dist.get_world_size() // local_size),
+    )
+
+
+def _refuse_lonely_slurm_tasks(place: World) -> None:
+    tasks = int(os.environ.get("SLURM_STEP_NUM_TASKS", 1))
+    if "SLURM_PROCID" in os.environ and place.size == 1 and tasks > 1:
+        raise RuntimeError(
+            f"srun started {tasks} tasks, but this one sees no other rank and would train alone. Use srun --mpi=pmi2 "
+            "for MPICH or --mpi=pmix for Open MPI (srun --mpi=list shows what this Slurm has), or mpiexec."
+        )

@@ -1,0 +1,71 @@
+"""Checkpoints: plain tensors and plain types in one file, written beside and renamed, read without pickle."""
+
+import errno
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+
+FORMAT = 1
+
+
+def save(path: Path, state: dict[str, Any]) -> None:
+    """Write a checkpoint, so that a killed process or a full disk leaves the files that were there.
+
+    Raises
+    ------
+    OSError
+        If the disk is full, saying how much was needed.
+    """
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with beside.open("wb") as file:
+            torch.save({"format": FORMAT, **state}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except (OSError, RuntimeError) as error:
+        if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or "write" in str(error):
+            need = sum(tensor.nbytes for tensor in _tensors(state)) / 2**20
+            raise OSError(
+                errno.ENOSPC,
+                f"cannot write the checkpoint, about {need:.0f} MiB, to {path.parent}: the disk or quota is full. "
+                "Earlier checkpoints are intact; make room and train again to resume from the latest",
+            ) from error
+        raise
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def load(path: Path | str) -> dict[str, Any]:
+    """Read a checkpoint to the CPU.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If it is damaged or no checkpoint of this package.
+    """
+    path = Path(path)
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # torch raises a different type for each kind of damage
+        others = sorted(other.name for other in path.parent.glob("*.pt") if other != path)
+        raise ValueError(
+            f"{path} is damaged or not a checkpoint ({type(error).__name__}). Delete it to resume from the one before "
+            f"({', '.join(others) or 'there is none: the training starts afresh'})"
+        ) from error
+    if not isinstance(state, dict) or state.get("format") != FORMAT:
+        raise ValueError(f"{path} is not a checkpoint of format {FORMAT} of this package")
+    return state
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        return [value]
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    return [tensor for part in parts for tensor in _tensors(part)]

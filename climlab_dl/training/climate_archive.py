@@ -1,0 +1,212 @@
+"""An archive of snapshots with masks as training data."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from dask import config  # pyright: ignore[reportPrivateImportUsage]
+
+from climlab_dl.climate import archive
+from climlab_dl.climate.fields import CAM5, CLASSES
+from climlab_dl.parallel import ranks
+from climlab_dl.training.batches import Prepared, Samples, check_shares, split
+from climlab_dl.training.metrics import Segmentation
+from climlab_dl.training.statistics import Statistics, merged
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClimateArchive:
+    """Snapshots with masks, split in time: the last share is held out.
+
+    Neighbouring snapshots look alike, so a shuffled split would let the network remember instead of recognise.
+
+    Parameters
+    ----------
+    source
+        What :func:`climlab_dl.climate.archive.open` takes, with a variable ``mask``.
+    channels
+        Names of the fields that the network sees, in order.
+    held_out
+        Share of the times that is held out.
+    roll
+        Roll each snapshot by a random longitude at each epoch: the sphere has no first meridian.
+    memory_gigabytes
+        Archives up to this size are read once and kept, normalised, in each rank's memory; larger ones are read
+        snapshot by snapshot.
+    workers
+        Processes per rank that read ahead, for archives that are not kept in memory.
+    statistics
+        DeepCAM's ``stats.h5`` to normalise with; by default the training snapshots' own, by one pass over them.
+    """
+
+    source: str | Path | tuple[str, ...]
+    channels: tuple[str, ...] = CAM5
+    held_out: float = 1 / 3
+    roll: bool = True
+    memory_gigabytes: float = 4.0
+    workers: int = 2
+    statistics: str | None = None
+
+    def __post_init__(self) -> None:
+        check_shares(held_out=self.held_out)
+        if not self.channels:
+            raise ValueError("channels=(): name at least one field, such as 'TMQ'")
+
+    def held_out_snapshots(self) -> xr.Dataset:
+        """Open the held-out part of the archive, with its masks."""
+        snapshots = archive.open(_sources(self.source))
+        return snapshots.isel(time=slice(*_bounds(self._split(snapshots)[1])))
+
+    def prepare(self, seed: int, known: dict[str, Any] | None = None) -> Prepared:
+        """Open the archive, split it and find its statistics; every rank calls this.
+
+        Parameters
+        ----------
+        seed
+            Of the augmentation.
+        known
+            The statistics of a checkpoint, which spare the pass over the archive.
+
+        Raises
+        ------
+        ValueError
+            If masks, channels or times are missing, or masks hold other classes.
+        """
+        with ranks.together("opening the archive"):
+            reader = _Snapshots(self)
+            training, held_out = self._split(reader.snapshots)
+        if known is not None:
+            statistics = Statistics.from_facts(known)
+        else:
+            with ranks.together("statistics of the archive"):
+                share = reader.statistics(training[ranks.rank() :: ranks.size()])
+            statistics = share.over_ranks()
+            if self.statistics is not None:
+                published = Statistics.load_deepcam(self.statistics, self.channels, CAM5)
+                statistics = published.with_class_counts(statistics.class_counts)
+        reader.normalise(statistics)
+        return Prepared(
+            training=Samples(reader, training, augment=_roll if self.roll else None, seed=seed),
+            held_out=Samples(reader, held_out),
+            channels=self.channels,
+            targets=CLASSES,
+            statistics=statistics,
+            facts={**statistics.facts(), "classes": list(CLASSES)},
+            metrics=lambda: Segmentation(CLASSES),
+            workers=0 if reader.in_memory else self.workers,
+        )
+
+    def _split(self, snapshots: xr.Dataset) -> list[range]:
+        return split(snapshots.sizes["time"], self.held_out, what="snapshots")
+
+
+class _Snapshots:
+    """Reads snapshots, from memory or, opened anew in each process, from the archive."""
+
+    def __init__(self, data: ClimateArchive) -> None:
+        channels = data.channels
+        self.source, self.channels = data.source, channels
+        self._opened: xr.Dataset | None = None
+        self._fields: np.ndarray | None = None
+        self._masks: np.ndarray | None = None
+        shape = self.snapshots[channels[0]].shape
+        self.in_memory = 4 * len(channels) * np.prod(shape, dtype=float) <= data.memory_gigabytes * 2**30
+        self.mean = np.zeros((len(channels), 1, 1), dtype=np.float32)
+        self.std = np.ones_like(self.mean)
+        if self.in_memory:
+            self._fields, self._masks = self._load(range(shape[0]))
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A handle to HDF5 must not be shared between processes.
+        return {**self.__dict__, "_opened": None}
+
+    @property
+    def snapshots(self) -> xr.Dataset:
+        """The archive, opened on first use in this process."""
+        if self._opened is None:
+            opened = archive.open(_sources(self.source))
+            if "mask" not in opened:
+                raise ValueError(
+                    f"the archive {self.source} has no masks to learn from; label it and save it with them: "
+                    "archive.save(fields.assign(mask=heuristics.label(fields)), folder)"
+                )
+            if missing := [name for name in self.channels if name not in opened]:
+                raise ValueError(
+                    f"the archive {self.source} has no field {', '.join(missing)} (it has "
+                    f"{', '.join(str(name) for name in opened.data_vars)}); leave it out of channels"
+                )
+            self._opened = opened
+        return self._opened
+
+    def statistics(self, indices: range) -> Statistics:
+        """Merge the statistics of some snapshots, one after the other."""
+        parts = [Statistics.empty(self.channels, len(CLASSES))]
+        for index in indices:
+            fields, mask = self.read(index)
+            parts.append(Statistics.of(fields, self.channels, mask, len(CLASSES)))
+        return merged(parts)
+
+    def normalise(self, statistics: Statistics) -> None:
+        """From now on give (field - mean) / std."""
+        self.mean = statistics.mean.astype(np.float32)[:, None, None]
+        self.std = statistics.std.astype(np.float32)[:, None, None]
+        if self._fields is not None:
+            self._fields -= self.mean
+            self._fields /= self.std
+
+    def read(self, index: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return one snapshot and its mask."""
+        if self._fields is not None and self._masks is not None:
+            return self._fields[index], self._masks[index]
+        fields, masks = self._load(range(index, index + 1))
+        return (fields[0] - self.mean) / self.std, masks[0]
+
+    def describe(self, index: int) -> str:
+        """Say the time and the archive."""
+        return f"{self.times[index]} of {self.source}"
+
+    @property
+    def times(self) -> list[str]:
+        """Times of the snapshots as text."""
+        return [str(time)[:16] for time in self.snapshots.time.values]
+
+    def _load(self, indices: range) -> tuple[np.ndarray, np.ndarray]:
+        part = self.snapshots.isel(time=slice(*_bounds(indices)))
+        # In this thread: a Dask cluster that the process may belong to would only copy the arrays around.
+        with config.set(scheduler="synchronous"):
+            part = part[[*self.channels, "mask"]].load()
+        fields = np.stack([part[name].values for name in self.channels], axis=1).astype(np.float32, copy=False)
+        masks = part["mask"].values
+        times = [self.times[index] for index in indices]
+        for number, name in enumerate(self.channels):
+            if not np.isfinite(fields[:, number]).all():
+                bad = int(np.argmin(np.isfinite(fields[:, number]).all(axis=(1, 2))))
+                raise ValueError(
+                    f"{name} at {times[bad]} in {self.source} has missing values, which a network cannot take; "
+                    "fill them or leave the field out of channels"
+                )
+        if masks.min() < 0 or masks.max() >= len(CLASSES):
+            bad = int(np.argmax(((masks < 0) | (masks >= len(CLASSES))).any(axis=(1, 2))))
+            raise ValueError(
+                f"the mask at {times[bad]} in {self.source} holds classes {masks.min():g} to {masks.max():g}; expected "
+                + ", ".join(f"{number} {name}" for number, name in enumerate(CLASSES))
+            )
+        return fields, masks.astype(np.int64)
+
+
+def _roll(fields: np.ndarray, mask: np.ndarray, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    shift = int(random.integers(mask.shape[-1]))
+    return np.roll(fields, shift, axis=-1), np.roll(mask, shift, axis=-1)
+
+
+def _sources(source: str | Path | tuple[str, ...]) -> Any:
+    return list(source) if isinstance(source, tuple) else source
+
+
+def _bounds(indices: range) -> tuple[int, int]:
+    return indices.start, indices.stop
+
+
+__all__ = ["ClimateArchive"]

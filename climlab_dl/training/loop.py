@@ -1,0 +1,105 @@
+"""The training loop: one generator, which notebook, command line and tests consume alike."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from climlab_dl.parallel import ranks
+from climlab_dl.training.folder import RunFolder
+from climlab_dl.training.run import Run
+from climlab_dl.training.session import Session
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """One report of a training, the same on all ranks.
+
+    Parameters
+    ----------
+    step, steps, epoch
+        Updates done and to do; the 1-based epoch that the last one belonged to.
+    loss
+        Mean over ranks and over the steps since the report before.
+    learning_rate
+        Of the last update.
+    rate
+        Samples per second of all ranks together, evaluation and checkpoints left out.
+    seconds
+        Since this start of the training.
+    metrics
+        Scores on what is held out, where this step evaluated.
+    """
+
+    step: int
+    steps: int
+    epoch: int
+    loss: float
+    learning_rate: float
+    rate: float
+    seconds: float
+    metrics: dict[str, float] = field(default_factory=dict)
+
+
+def train(run: Run, folder: Path | str) -> Iterator[Progress]:
+    """Train on this rank, reporting every ``report_every`` steps; every rank iterates.
+
+    Parameters
+    ----------
+    run
+        What to train.
+    folder
+        What rank 0 fills. If it holds checkpoints of the same run, the training resumes from the latest.
+
+    Yields
+    ------
+    Progress
+        The same on all ranks.
+
+    Raises
+    ------
+    ValueError
+        Before the first step, if the run, its data and the folder do not fit together.
+    FloatingPointError
+        If loss or gradients are not finite, naming step, rank and samples.
+    RuntimeError
+        If another rank failed, with that rank's traceback.
+    """
+    with ranks.joined(), Session(run, RunFolder(folder)) as session:
+        start, busy = time.monotonic(), 0.0
+        while session.going:
+            began, error, loss = time.monotonic(), None, 0.0
+            session.exchange.begin()
+            try:
+                for values, target in session.micro_batches():
+                    with session.precision.autocast(session.device):
+                        prediction = session.model(values)
+                    part = session.loss(prediction.float(), target) / run.accumulate
+                    (part * session.scaler.scale).backward()
+                    loss += part.item()
+            except Exception as caught:
+                error = caught
+            # A rank that failed still sends, so that the others reach the agreement and hear why.
+            session.exchange.send(failed=error is not None)
+            finite = session.exchange.finite()
+            error = error or session.unexplained(loss, finite)
+            mine = [loss, session.stop_wanted(), not finite]
+            loss, stop, overflow = ranks.agree(mine, f"step {session.step + 1}", error)
+            rate, epoch = session.learning_rate, session.epoch
+            session.update(overflow > 0)
+            session.loss_sum, session.loss_count = session.loss_sum + loss / ranks.size(), session.loss_count + 1
+            busy += time.monotonic() - began
+            if stop:
+                session.honour_stop()
+            metrics = session.evaluate() if session.due(run.evaluate_every) else {}
+            if metrics or stop or session.due(run.report_every):
+                progress = Progress(
+                    step=session.step, steps=session.steps, epoch=epoch, loss=session.loss_sum / session.loss_count,
+                    learning_rate=rate, rate=session.loss_count * session.samples_per_step / busy,
+                    seconds=time.monotonic() - start, metrics=metrics,
+                )  # fmt: skip
+                session.loss_sum, session.loss_count, busy = 0.0, 0, 0.0
+                session.report(asdict(progress))
+                yield progress
+            if session.ending or session.due(run.checkpoint_every):
+                session.save()

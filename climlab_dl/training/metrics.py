@@ -1,0 +1,121 @@
+"""Scores on held-out data: sums that are added over ranks first and divided afterwards, so no sample counts twice."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from climlab_dl.parallel import ranks
+
+
+class Segmentation:
+    """IoU, precision and recall per class from one confusion matrix, and MLPerf DeepCAM's per-sample IoU.
+
+    Parameters
+    ----------
+    classes
+        Their names; the first is the background.
+    """
+
+    best = "iou_mean"
+    larger_is_better = True
+
+    def __init__(self, classes: Sequence[str]) -> None:
+        self.classes = tuple(classes)
+        self.confusion = np.zeros((len(self.classes), len(self.classes)), dtype=np.int64)  # [truth, prediction]
+        self.sample_iou, self.samples = 0.0, 0
+
+    def update(self, logits: Float[Tensor, "batch classes lat lon"], mask: Int[Tensor, "batch lat lon"]) -> None:
+        """Count the pixels of a batch."""
+        for predicted, truth in zip(logits.argmax(dim=1), mask, strict=True):
+            matrix = confusion(predicted, truth, len(self.classes))
+            self.confusion += matrix
+            self.sample_iou += float(np.mean(iou(matrix, absent=1.0)))
+            self.samples += 1
+
+    def over_ranks(self) -> None:
+        """Add up what all ranks have counted."""
+        counts = np.array([*self.confusion.ravel(), self.sample_iou, self.samples], dtype=np.float64)
+        total = ranks.sum(torch.from_numpy(counts), "held-out scores").numpy()
+        self.confusion = total[:-2].round().astype(np.int64).reshape(self.confusion.shape)
+        self.sample_iou, self.samples = float(total[-2]), round(total[-1])
+
+    def scores(self) -> dict[str, float]:
+        """All scores; a class that is neither there nor predicted has an IoU of NaN and is left out of the mean.
+
+        ``iou_per_sample`` follows MLPerf HPC DeepCAM: in each snapshot the mean over classes, where an absent class
+        counts 1; then the mean over snapshots. ``baseline_`` scores are those of a mask that is all background.
+        """
+        hits = np.diag(self.confusion).astype(float)
+        with np.errstate(invalid="ignore"):
+            precision, recall = hits / self.confusion.sum(axis=0), hits / self.confusion.sum(axis=1)
+        trivial = np.zeros_like(self.confusion)
+        trivial[:, 0] = self.confusion.sum(axis=1)
+        per_class, baseline = iou(self.confusion), iou(trivial)
+        scores = {f"iou_{name}": value for name, value in zip(self.classes, per_class, strict=True)}
+        scores |= {f"precision_{name}": value for name, value in zip(self.classes, precision, strict=True)}
+        scores |= {f"recall_{name}": value for name, value in zip(self.classes, recall, strict=True)}
+        scores["iou_mean"] = np.nanmean(per_class)
+        scores["iou_per_sample"] = self.sample_iou / self.samples
+        scores[f"baseline_iou_{self.classes[0]}"] = baseline[0]
+        scores["baseline_iou_mean"] = np.nanmean(baseline)
+        return {name: float(value) for name, value in scores.items()}
+
+
+class Parameters:
+    """Mean absolute and relative errors per parameter, beside those of always predicting the training mean.
+
+    Parameters
+    ----------
+    names
+        Of the parameters.
+    mean, std
+        Physical value of a target of 0, and of one unit.
+    """
+
+    best = "mae_mean"
+    larger_is_better = False
+
+    def __init__(self, names: Sequence[str], mean: np.ndarray, std: np.ndarray) -> None:
+        self.names = tuple(names)
+        self.mean, self.std = np.asarray(mean, dtype=np.float64), np.asarray(std, dtype=np.float64)
+        self.sums = np.zeros((3, len(self.names)))  # |error|, |error| / truth, |training mean - truth|
+        self.samples = 0
+
+    def update(self, prediction: Float[Tensor, "batch outputs"], target: Float[Tensor, "batch targets"]) -> None:
+        """Add the errors of a batch; outputs after the targets (log variances) have no part in them."""
+        true = target.double().cpu().numpy() * self.std + self.mean
+        found = prediction[:, : len(self.names)].double().cpu().numpy() * self.std + self.mean
+        error = np.abs(found - true)
+        self.sums += [error.sum(axis=0), (error / np.abs(true)).sum(axis=0), np.abs(true - self.mean).sum(axis=0)]
+        self.samples += len(true)
+
+    def over_ranks(self) -> None:
+        """Add up what all ranks have summed."""
+        packed = torch.from_numpy(np.append(self.sums.ravel(), self.samples))
+        total = ranks.sum(packed, "held-out errors").numpy()
+        self.sums, self.samples = total[:-1].reshape(3, -1), round(total[-1])
+
+    def scores(self) -> dict[str, float]:
+        """Errors in physical units, relative errors, and ``mae_mean`` in units of the normalised targets (MLPerf)."""
+        error, relative, baseline = self.sums / self.samples
+        scores = {f"mae_{name}": value for name, value in zip(self.names, error, strict=True)}
+        scores |= {f"relative_error_{name}": value for name, value in zip(self.names, relative, strict=True)}
+        scores |= {f"baseline_mae_{name}": value for name, value in zip(self.names, baseline, strict=True)}
+        scores["mae_mean"], scores["baseline_mae_mean"] = np.mean(error / self.std), np.mean(baseline / self.std)
+        return {name: float(value) for name, value in scores.items()}
+
+
+def confusion(predicted: Int[Tensor, "..."], truth: Int[Tensor, "..."], classes: int) -> np.ndarray:
+    """Count pixels by [true class, predicted class]."""
+    pairs = truth.flatten() * classes + predicted.flatten()
+    return torch.bincount(pairs, minlength=classes**2).reshape(classes, classes).cpu().numpy()
+
+
+def iou(matrix: np.ndarray, *, absent: float = float("nan")) -> np.ndarray:
+    """Intersection over union per class; ``absent`` for a class that neither mask has."""
+    hits = np.diag(matrix).astype(float)
+    union = matrix.sum(axis=0) + matrix.sum(axis=1) - hits
+    return np.where(union > 0, hits / np.maximum(union, 1), absent)

@@ -1,0 +1,198 @@
+"""Run: the complete description of a training. What can be varied is what is listed here."""
+
+import importlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from climlab_dl.parallel.allreduce import Exchange
+from climlab_dl.training.climate_archive import ClimateArchive
+from climlab_dl.training.optimizers import Adam
+from climlab_dl.training.precision import Precision
+from climlab_dl.training.schedules import Constant, Schedule
+from climlab_dl.training.universes import Universes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """A held-out score at which a training ends.
+
+    Parameters
+    ----------
+    metric
+        Its name, such as ``"iou_mean"`` or ``"mae_mean"``.
+    at_least, at_most
+        The bound; give one of them.
+    """
+
+    metric: str
+    at_least: float | None = None
+    at_most: float | None = None
+
+    def __post_init__(self) -> None:
+        if (self.at_least is None) == (self.at_most is None):
+            raise ValueError(f"Target({self.metric!r}) needs one of at_least and at_most")
+
+    def reached(self, metrics: dict[str, float]) -> bool:
+        """Whether these scores reach it."""
+        if self.metric not in metrics:
+            raise ValueError(f"target metric {self.metric!r} is not measured; there are {', '.join(metrics)}")
+        value = metrics[self.metric]
+        return value >= self.at_least if self.at_least is not None else value <= (self.at_most or 0.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """A complete description of a training.
+
+    Parameters
+    ----------
+    data
+        What is learnt from: :class:`ClimateArchive`, :class:`Universes`, or anything with their ``prepare``.
+    model
+        Description of the network, with ``build(channels, classes)``.
+    loss, optimizer, schedule
+        From ``training.losses``, ``training.optimizers`` and ``training.schedules``.
+    precision
+        Arithmetic of the network.
+    exchange
+        How ranks average gradients.
+    epochs, steps
+        How long: give one of them. A step is one update, by all ranks together.
+    batch_size
+        Samples per rank and backward pass.
+    accumulate
+        Backward passes per step.
+    rate_scaling, reference_batch
+        Multiply the learning rate by (global batch / ``reference_batch``), or by its square root.
+    clip_norm
+        Bound on the norm of the whole gradient.
+    report_every, evaluate_every, checkpoint_every
+        In steps; the last step does all three.
+    keep_checkpoints
+        How many of the latest to keep, beside the best.
+    patience
+        End after so many evaluations without a better score.
+    target
+        End at this score.
+    seed
+        Of everything random.
+    """
+
+    data: ClimateArchive | Universes | Any
+    model: Any
+    loss: Any
+    optimizer: Any = field(default_factory=Adam)
+    schedule: Schedule = field(default_factory=Constant)
+    precision: Precision = field(default_factory=Precision)
+    exchange: Exchange = field(default_factory=Exchange)
+    epochs: int | None = None
+    steps: int | None = None
+    batch_size: int = 2
+    accumulate: int = 1
+    rate_scaling: Literal["none", "linear", "sqrt"] = "none"
+    reference_batch: int = 1
+    clip_norm: float | None = None
+    report_every: int = 10
+    evaluate_every: int = 100
+    checkpoint_every: int = 100
+    keep_checkpoints: int = 2
+    patience: int | None = None
+    target: Target | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if (self.epochs is None) == (self.steps is None):
+            raise ValueError(f"epochs={self.epochs!r} and steps={self.steps!r}: give one of them")
+        for name in (
+            "epochs", "steps", "batch_size", "accumulate", "reference_batch", "report_every", "evaluate_every",
+            "checkpoint_every", "keep_checkpoints", "patience",
+        ):  # fmt: skip
+            value = getattr(self, name)
+            if value is not None and not (isinstance(value, int) and value >= 1):
+                raise ValueError(f"{name}={value!r}: choose a whole number from 1")
+        if self.rate_scaling not in ("none", "linear", "sqrt"):
+            raise ValueError(f"rate_scaling={self.rate_scaling!r}: choose 'none', 'linear' or 'sqrt'")
+        if self.clip_norm is not None and self.clip_norm <= 0:
+            raise ValueError(f"clip_norm={self.clip_norm!r}: choose a positive norm, or None")
+
+    def learning_rate(self, step: int, steps: int, steps_per_epoch: int, ranks: int) -> float:
+        """Return the rate of the update number ``step`` (0-based) of ``steps``."""
+        growth = self.batch_size * self.accumulate * ranks / self.reference_batch
+        scale = {"none": 1.0, "linear": growth, "sqrt": growth**0.5}[self.rate_scaling]
+        return self.optimizer.learning_rate * scale * self.schedule.factor(step, steps, steps_per_epoch)
+
+    def to_json(self) -> str:
+        """Return the description as JSON: the class and the fields of each part."""
+        return json.dumps(_plain(self), indent=1)
+
+    @classmethod
+    def from_json(cls, text: str, *, allow: Sequence[type] = ()) -> "Run":
+        """Rebuild a run from :meth:`to_json`.
+
+        Parameters
+        ----------
+        text
+            The JSON.
+        allow
+            Dataclasses from outside this package that it may hold; code is never loaded because a file names it.
+
+        Raises
+        ------
+        ValueError
+            If it names another class, or is no run.
+        """
+        run = _rebuilt(json.loads(text), {_name(extra): extra for extra in allow})
+        if not isinstance(run, cls):
+            raise ValueError(f"the JSON describes a {type(run).__name__}, not a Run")
+        return run
+
+
+# What may change between the start of a training and its resumption.
+CHANGEABLE = (
+    "epochs", "steps", "batch_size", "accumulate", "report_every", "evaluate_every", "checkpoint_every",
+    "keep_checkpoints", "patience", "target",
+)  # fmt: skip
+
+
+def differences(text: str, other: str) -> list[str]:
+    """Name the fields in which two runs differ that a resumed training must not change."""
+    ours, theirs = json.loads(text), json.loads(other)
+    return [name for name in ours if name not in CHANGEABLE and ours[name] != theirs.get(name)]
+
+
+def _name(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        parts = {part.name: _plain(getattr(value, part.name)) for part in fields(value)}
+        return {"class": _name(type(value)), **parts}
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise TypeError(f"a run holds {value!r}; its parts must be dataclasses, numbers, text or sequences of them")
+
+
+def _rebuilt(value: Any, allowed: dict[str, type]) -> Any:
+    if isinstance(value, list):
+        return tuple(_rebuilt(item, allowed) for item in value)
+    if not isinstance(value, dict):
+        return value
+    name = value.get("class", "")
+    parts = {key: _rebuilt(item, allowed) for key, item in value.items() if key != "class"}
+    if name in allowed:
+        return allowed[name](**parts)
+    module, _, member = name.rpartition(".")
+    found = None
+    if module.startswith("climlab_dl."):
+        found = getattr(importlib.import_module(module), member, None)
+    if not (isinstance(found, type) and is_dataclass(found)):
+        raise ValueError(f"the JSON names {name!r}, which is none of this package's descriptions; pass it in allow=")
+    return found(**parts)

@@ -1,0 +1,347 @@
+"""What a training holds on one rank, and how it is prepared, saved and resumed."""
+
+import contextlib
+import logging
+import math
+import os
+import platform
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+from types import FrameType
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from climlab_dl.parallel import ranks
+from climlab_dl.parallel.allreduce import broadcast_model
+from climlab_dl.training import checkpoint
+from climlab_dl.training.batches import Order, held_out_batches, training_batches
+from climlab_dl.training.folder import RunFolder, State
+from climlab_dl.training.run import Run, differences
+
+logger = logging.getLogger(__name__)
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
+
+
+class Session:
+    """A training on this rank, between its start and its end; a context manager.
+
+    Parameters
+    ----------
+    run
+        What to train.
+    folder
+        Where; if it holds checkpoints of the same run, the training resumes from the latest.
+    """
+
+    def __init__(self, run: Run, folder: RunFolder) -> None:
+        self.run, self.folder, self.device = run, folder, ranks.device()
+        self.leader = ranks.rank() == 0
+        self.step, self.steps, self.epoch, self.offset = 0, run.steps or 0, 1, 0
+        self.loss_sum, self.loss_count = 0.0, 0
+        self.best: float | None = None
+        self.stale_evaluations = 0
+        self.numbers: list[int] = []  # of this rank's samples in the step
+        self.ending: State | None = None  # how the training ends, once it is to end before its last step
+        self.message = ""
+        self._signal = ""
+        self._handlers: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        self._begin()
+        try:
+            self._prepare()
+            self._resume()
+        except Exception as error:
+            self._say("failed", f"{type(error).__name__}: {error}")
+            raise
+        self._catch_signals()
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: object) -> None:
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+        self.exchange.close()
+        if error is not None and not isinstance(error, GeneratorExit):
+            self._say("failed", f"{type(error).__name__}: {error}")
+        elif self.step < self.steps and self.ending is None:
+            self._say("stopped", "the caller stopped taking steps")
+        else:
+            self._say(self.ending or "finished", self.message)
+
+    def _begin(self) -> None:
+        text = self.run.to_json()
+        with ranks.together("opening the run folder"):
+            if self.leader:
+                if self.folder.latest() and (changed := differences(text, self.folder.run_json.read_text())):
+                    raise ValueError(
+                        f"{self.folder.path} holds another run (it differs in {', '.join(changed)}): choose another "
+                        "folder, or delete this one to start afresh"
+                    )
+                self.folder.begin(text, self.steps)
+                self.folder.write_environment(environment(self.run))
+
+    def _prepare(self) -> None:
+        run = self.run
+        latest = str(self.folder.latest() or "") if self.leader else ""
+        latest = ranks.broadcast_text(latest, "latest checkpoint")
+        with ranks.together("reading the checkpoint"):
+            self.saved = checkpoint.load(latest) if latest else {}
+        self.data = run.data.prepare(run.seed, self.saved.get("statistics"))
+        self.samples_per_step = run.batch_size * run.accumulate * ranks.size()
+        self.steps_per_epoch = len(self.data.training) // self.samples_per_step
+        if not self.steps_per_epoch:
+            raise ValueError(
+                f"a step takes {self.samples_per_step} samples ({ranks.size()} ranks x batch_size {run.batch_size} x "
+                f"accumulate {run.accumulate}), but there are {len(self.data.training)} to train on; lower batch_size"
+            )
+        with ranks.together("building the network"):
+            self.precision = run.precision.usable(self.device)
+            self.loss = run.loss.prepare(self.data.statistics)
+            torch.manual_seed(run.seed)
+            outputs = len(self.data.targets) * getattr(run.loss, "outputs_per_target", 1)
+            model: nn.Module = run.model.build(len(self.data.channels), outputs)
+            self.model = model.to(self.device)
+        broadcast_model(self.model)
+        parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
+        self.exchange = run.exchange.start(parameters)
+        self.optimizer = run.optimizer.build(parameters)
+        self.scaler = self.precision.scaler()
+        # Each rank drops other neurons; the first draw of a stream is remote from that of its neighbour.
+        torch.manual_seed(run.seed + 1_000_003 * (ranks.rank() + 1))
+
+    def _resume(self) -> None:
+        if self.saved:
+            self._restore(self.saved)
+        del self.saved
+        left = self.steps_per_epoch - self.offset // self.samples_per_step
+        if self.run.epochs is not None:
+            self.steps = self.step + left + (self.run.epochs - self.epoch) * self.steps_per_epoch
+        if self.leader:
+            self.folder.rewind(self.step)
+        order = Order(
+            len(self.data.training), self.run.batch_size, accumulate=self.run.accumulate, seed=self.run.seed,
+            epoch=self.epoch, offset=self.offset,
+        )  # fmt: skip
+        self._batches = training_batches(self.data, order, self.device)
+        self._say("running", self.message)
+
+    # What one step needs.
+
+    @property
+    def going(self) -> bool:
+        """Whether there is another step to take."""
+        return self.step < self.steps and self.ending is None
+
+    def micro_batches(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield the (samples, targets) of one step; the last one's gradients travel while they are computed."""
+        self.numbers = []
+        for number in range(self.run.accumulate):
+            values, target, numbers = next(self._batches)
+            self.numbers += numbers.tolist()
+            self.exchange.last(number == self.run.accumulate - 1)
+            yield values, target
+
+    def unexplained(self, loss: float, finite: bool) -> FloatingPointError | None:
+        """Return an error naming step, rank and samples, if a loss or gradient is not finite and no scale explains it.
+
+        Where the loss is scaled (fp16), a gradient that overflows while the loss is finite is expected now and then.
+        """
+        if math.isfinite(loss) and (finite or (self.scaler.dynamic and self.scaler.scale > 1)):
+            return None
+        what = "gradients are not finite, the loss is" if math.isfinite(loss) else "the loss is"
+        samples = "; ".join(self.data.training.describe(number) for number in self.numbers)
+        return FloatingPointError(f"step {self.step + 1}, rank {ranks.rank()}: {what} {loss:g} for {samples}")
+
+    def stop_wanted(self) -> bool:
+        """Whether this rank was asked to stop, by a signal or by the folder's file."""
+        return bool(self._signal) or (self.leader and self.folder.stop_requested())
+
+    def update(self, overflow: bool) -> None:
+        """Apply the gradient that the ranks have agreed on, unless it overflowed."""
+        about = self.exchange.receive(scale=self.scaler.scale, overflow=float(overflow))
+        if about is not None and not about["overflow"]:
+            if about["scale"] != 1:
+                for parameter in self.exchange.parameters:
+                    assert parameter.grad is not None
+                    parameter.grad.div_(about["scale"])
+            if self.run.clip_norm is not None:
+                nn.utils.clip_grad_norm_(self.exchange.parameters, self.run.clip_norm)
+            for group in self.optimizer.param_groups:
+                group["lr"] = self.learning_rate
+            self.optimizer.step()
+        self.scaler.update(overflow=overflow)
+        self.step += 1
+        self.offset += self.samples_per_step
+        if self.offset + self.samples_per_step > len(self.data.training):
+            self.epoch, self.offset = self.epoch + 1, 0
+
+    @property
+    def learning_rate(self) -> float:
+        """Rate of the update to come."""
+        return self.run.learning_rate(self.step, self.steps, self.steps_per_epoch, ranks.size())
+
+    # What happens every so many steps.
+
+    def due(self, every: int) -> bool:
+        """Whether something done every so many steps is due after this one."""
+        return self.step % every == 0 or self.step == self.steps
+
+    def evaluate(self) -> dict[str, float]:
+        """Score the network on what is held out, each sample once, whatever the number of ranks."""
+        metrics = self.data.metrics()
+        self.model.eval()
+        with self._averaged_buffers(), ranks.together("evaluation"), torch.no_grad():
+            for values, target, _ in held_out_batches(self.data, self.run.batch_size, self.device):
+                with self.precision.autocast(self.device):
+                    prediction = self.model(values)
+                metrics.update(prediction.float(), target)
+        self.model.train()
+        metrics.over_ranks()
+        scores = metrics.scores()
+        self._judge(scores, scores[metrics.best] * (1 if metrics.larger_is_better else -1))
+        return scores
+
+    def _judge(self, scores: dict[str, float], score: float) -> None:
+        if self.best is None or score > self.best:
+            self.best, self.stale_evaluations = score, 0
+            self._save(self.folder.checkpoints / "best.pt", self._network() | {"metrics": scores})
+        else:
+            self.stale_evaluations += 1
+        target, patience = self.run.target, self.run.patience
+        if target is not None and target.reached(scores):
+            self.ending = "finished"
+            self.message = f"reached {target.metric} {scores[target.metric]:.4g} after step {self.step}"
+        elif patience is not None and self.stale_evaluations >= patience:
+            self.ending = "finished"
+            self.message = f"no better score in {patience} evaluations, ended after step {self.step}"
+
+    def save(self) -> None:
+        """Write a checkpoint from which the training can resume as if it had never been interrupted."""
+        buffers = torch.cat([torch.zeros(1), *(buffer.flatten().float().cpu() for buffer in self._buffers())])
+        everyone = {
+            "rng": ranks.gather(torch.get_rng_state(), "random states"),
+            "buffers": ranks.gather(buffers, "buffers"),
+        }
+        if self.device.type == "cuda":
+            everyone["cuda_rng"] = ranks.gather(torch.cuda.get_rng_state(self.device), "random states of GPUs")
+        state = self._network() | everyone
+        state |= {
+            "epoch": self.epoch, "offset": self.offset, "ranks": ranks.size(),
+            "samples_per_step": self.samples_per_step, "optimizer": self.optimizer.state_dict(),
+            "scaler": self.scaler.state(), "lag": self.exchange.state(), "best": self.best,
+            "stale_evaluations": self.stale_evaluations, "loss_sum": self.loss_sum, "loss_count": self.loss_count,
+        }  # fmt: skip
+        self._save(self.folder.checkpoint(self.step), state)
+        if self.leader:
+            self.folder.prune(self.run.keep_checkpoints)
+
+    def report(self, row: dict[str, Any]) -> None:
+        """Write a report and the status to the folder."""
+        with ranks.together("writing progress"):
+            if self.leader:
+                self.folder.append_progress(row)
+                self.folder.write_status("running", step=self.step, steps=self.steps, message=self.message)
+
+    def honour_stop(self) -> None:
+        """Say that the training ends here because it was asked to."""
+        why = f"by {self._signal}" if self._signal else "on request"
+        self.ending = "stopped"
+        self.message = f"stopped {why} after step {self.step}; train again with the same folder to resume"
+        if self.leader:
+            self.folder.clear_stop()
+
+    def _network(self) -> dict[str, Any]:
+        with self._averaged_buffers():
+            model = {name: tensor.detach().cpu().clone() for name, tensor in self.model.state_dict().items()}
+        return {"run": self.run.to_json(), "step": self.step, "model": model, "statistics": self.data.facts}
+
+    def _save(self, path: Path, state: dict[str, Any]) -> None:
+        with ranks.together("writing a checkpoint"):
+            if self.leader:
+                checkpoint.save(path, state)
+
+    def _restore(self, saved: dict[str, Any]) -> None:
+        self.model.load_state_dict(saved["model"])
+        self.optimizer.load_state_dict(saved["optimizer"])
+        self.scaler.restore(saved["scaler"])
+        self.exchange.restore(saved["lag"])
+        for name in ("step", "epoch", "offset", "best", "stale_evaluations", "loss_sum", "loss_count"):
+            setattr(self, name, saved[name])
+        if saved["ranks"] == ranks.size():
+            torch.set_rng_state(saved["rng"][ranks.rank()])
+            if "cuda_rng" in saved and self.device.type == "cuda":
+                torch.cuda.set_rng_state(saved["cuda_rng"][ranks.rank()], self.device)
+            own = saved["buffers"][ranks.rank()][1:]
+            for buffer, part in zip(self._buffers(), own.split([b.numel() for b in self._buffers()]), strict=True):
+                buffer.copy_(part.reshape(buffer.shape))
+            self.message = f"resumed after step {self.step}"
+            return
+        torch.manual_seed(self.run.seed + 1_000_003 * (ranks.rank() + 1) + self.step)
+        if self.offset + self.samples_per_step > len(self.data.training):
+            self.epoch, self.offset = self.epoch + 1, 0
+        self.message = (
+            f"resumed after step {self.step} on {ranks.size()} ranks instead of {saved['ranks']}: "
+            f"{self.samples_per_step} samples a step instead of {saved['samples_per_step']}, new random streams"
+        )
+        logger.warning("%s", self.message)
+
+    def _buffers(self) -> list[Tensor]:
+        return [buffer for buffer in self.model.buffers() if buffer.is_floating_point()]
+
+    @contextlib.contextmanager
+    def _averaged_buffers(self) -> Iterator[None]:
+        """Average running statistics over ranks in the body: each rank has seen other samples."""
+        own = [buffer.clone() for buffer in self._buffers()]
+        for buffer in self._buffers() if ranks.size() > 1 else ():
+            buffer.copy_(ranks.mean(buffer, "running statistics"))
+        try:
+            yield
+        finally:
+            for buffer, before in zip(self._buffers(), own, strict=True):
+                buffer.copy_(before)
+
+    def _say(self, state: State, message: str) -> None:
+        if self.leader:
+            self.folder.write_status(state, step=self.step, steps=self.steps, message=message)
+
+    def _catch_signals(self) -> None:
+        if threading.current_thread() is threading.main_thread():
+            for number in _SIGNALS:
+                self._handlers[number] = signal.signal(number, self._caught)
+
+    def _caught(self, number: int, frame: FrameType | None) -> None:
+        del frame
+        if self._signal and number == signal.SIGINT:
+            raise KeyboardInterrupt  # The second time, the user means now.
+        self._signal = signal.Signals(number).name
+
+
+def environment(run: Run) -> dict[str, Any]:
+    """Where and with what a training runs."""
+    here = ranks.world()
+    git = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
+    found = None
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        found = subprocess.run(git, capture_output=True, text=True, timeout=5, check=False)
+    packages = ("climlab-dl", "torch", "numpy", "xarray", "mpi4py")
+    return {
+        "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "host": socket.gethostname(),
+        "python": platform.python_version(),
+        "versions": {name: version(name) for name in packages},
+        "commit": found.stdout.strip() or None if found and found.returncode == 0 else None,
+        "ranks": here.size,
+        "nodes": here.nodes,
+        "threads_per_rank": torch.get_num_threads(),
+        "cores": len(os.sched_getaffinity(0)),
+        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else platform.processor() or "cpu",
+        "seed": run.seed,
+    }

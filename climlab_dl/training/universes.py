@@ -1,0 +1,208 @@
+"""Simulated universes with their parameters as training data."""
+
+import itertools
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from climlab_dl.cosmology import volumes
+from climlab_dl.cosmology.volumes import Volume
+from climlab_dl.parallel import ranks
+from climlab_dl.training.batches import Prepared, Samples, check_shares, split
+from climlab_dl.training.metrics import Parameters
+from climlab_dl.training.statistics import Statistics, merged
+
+
+@dataclass(frozen=True, kw_only=True)
+class Universes:
+    """One volume a file, split by universe: training, then calibration (for posteriors), then held out.
+
+    Parameters
+    ----------
+    source
+        What :func:`climlab_dl.cosmology.volumes.files` takes: a folder, a glob pattern.
+    parameters
+        Names of the parameters to find; all of the files' by default.
+    held_out, calibration
+        Shares of the universes that the network never trains on.
+    log1p
+        Take the logarithm of one plus the count (MLPerf), else the count; either is then normalised.
+    targets
+        ``"physical"``: parameters less their training mean, over their standard deviation (Mathuriya et al. 2018).
+        ``"unit"``: the prior as -1 to 1 (MLPerf), for networks whose output is bounded.
+    symmetries
+        Turn and mirror each volume at random (the 48 symmetries of the cube) and, where it is periodic, shift it.
+    memory_gigabytes
+        Archives up to this size are kept in each rank's memory.
+    workers
+        Processes per rank that read ahead, for archives that are not.
+    """
+
+    source: str | Path
+    parameters: tuple[str, ...] | None = None
+    held_out: float = 0.2
+    calibration: float = 0.0
+    log1p: bool = True
+    targets: Literal["physical", "unit"] = "physical"
+    symmetries: bool = True
+    memory_gigabytes: float = 4.0
+    workers: int = 2
+
+    def __post_init__(self) -> None:
+        check_shares(held_out=self.held_out, calibration=self.calibration)
+        if self.targets not in ("physical", "unit"):
+            raise ValueError(f"targets={self.targets!r}: choose 'physical' or 'unit'")
+
+    def files(self) -> dict[str, list[Path]]:
+        """Paths of the ``"training"``, ``"calibration"`` and ``"held_out"`` universes."""
+        found = volumes.files(self.source)
+        names = ("training", "calibration", "held_out")
+        return {name: [found[i] for i in part] for name, part in zip(names, self._split(len(found)), strict=True)}
+
+    def prepare(self, seed: int, known: dict[str, Any] | None = None) -> Prepared:
+        """Find the universes, split them and find their statistics; every rank calls this.
+
+        Parameters
+        ----------
+        seed
+            Of the augmentation.
+        known
+            The statistics of a checkpoint, which spare the pass over the volumes.
+
+        Raises
+        ------
+        ValueError
+            If a file holds no volume with parameters.
+        """
+        with ranks.together("opening the universes"):
+            reader = _Volumes(volumes.files(self.source), self)
+        training, _, held_out = self._split(len(reader.paths))
+        if known is None:
+            share = training[ranks.rank() :: ranks.size()]
+            with ranks.together("statistics of the universes"):
+                statistics, table = reader.statistics(share, len(training))
+            statistics = statistics.over_ranks()
+            unit, physical = np.moveaxis(ranks.sum(torch.from_numpy(table), "parameters").numpy(), 1, 0)
+            low, high = volumes.scaling(unit, physical) if self.targets == "unit" else _spread(physical)
+            facts = {
+                **statistics.facts(),
+                "targets": list(reader.parameters),
+                "target_mean": torch.from_numpy((low + high) / 2),
+                "target_std": torch.from_numpy((high - low) / 2),
+                "log1p": self.log1p,
+            }
+        else:
+            statistics, facts = Statistics.from_facts(known), known
+        mean, std = facts["target_mean"].numpy(), facts["target_std"].numpy()
+        reader.normalise(statistics, mean, std)
+        return Prepared(
+            training=Samples(reader, training, augment=reader.vary if self.symmetries else None, seed=seed),
+            held_out=Samples(reader, held_out),
+            channels=reader.channels,
+            targets=reader.parameters,
+            statistics=statistics,
+            facts=facts,
+            metrics=lambda: Parameters(reader.parameters, mean, std),
+            workers=0 if reader.in_memory else self.workers,
+        )
+
+    def _split(self, count: int) -> list[range]:
+        return split(count, self.calibration, self.held_out, what="universes")
+
+
+class _Volumes:
+    """Reads volumes, from memory or one file after the other."""
+
+    def __init__(self, paths: list[Path], data: Universes) -> None:
+        self.paths, self.log1p = paths, data.log1p
+        first = self._open(0)
+        absent = [name for name in data.parameters or () if name not in first.names]
+        if absent or first.unit is None or first.physical is None or not first.names:
+            raise ValueError(
+                f"{paths[0]} has no parameter {', '.join(absent) or 'values'} (it has "
+                f"{', '.join(first.names) or 'no names'}); training needs namePar, unitPar and physPar"
+            )
+        self.parameters = data.parameters or first.names
+        shifts = np.zeros(first.counts.shape[-1]) if first.redshifts is None else first.redshifts
+        self.channels = tuple(f"z={shift:g}" for shift in shifts)
+        self.shape, self.periodic = first.counts.shape, first.periodic
+        self.mean = np.zeros((len(self.channels), 1, 1, 1), dtype=np.float32)
+        self.std = np.ones_like(self.mean)
+        self.target_mean, self.target_std = np.zeros(len(self.parameters)), np.ones(len(self.parameters))
+        self.in_memory = 4.0 * len(paths) * first.counts.size <= data.memory_gigabytes * 2**30
+        self._kept = [self._load(index) for index in range(len(paths))] if self.in_memory else []
+
+    def statistics(self, share: range, count: int) -> tuple[Statistics, np.ndarray]:
+        """Statistics of a share of the first ``count`` volumes, and their parameters (volume, unit|physical, name)."""
+        parts, table = [Statistics.empty(self.channels)], np.zeros((count, 2, len(self.parameters)))
+        for index in share:
+            values, table[index, 0], table[index, 1] = self._values(index)
+            parts.append(Statistics.of(values, self.channels))
+        return merged(parts), table
+
+    def normalise(self, statistics: Statistics, target_mean: np.ndarray, target_std: np.ndarray) -> None:
+        """From now on give (value - mean) / std, of volumes and parameters."""
+        self.mean = statistics.mean.astype(np.float32)[:, None, None, None]
+        self.std = statistics.std.astype(np.float32)[:, None, None, None]
+        self.target_mean, self.target_std = target_mean, target_std
+        for values, _, _ in self._kept:
+            values -= self.mean
+            values /= self.std
+
+    def read(self, index: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return one volume (redshift, x, y, z) and its parameters, normalised."""
+        values, _, physical = self._values(index)
+        if not self.in_memory:
+            values = (values - self.mean) / self.std
+        return values, ((physical - self.target_mean) / self.target_std).astype(np.float32)
+
+    def vary(
+        self, values: np.ndarray, target: np.ndarray, random: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Turn, mirror and, in a periodic box, shift: none of it changes what the universe is made of."""
+        if self.periodic:
+            values = np.roll(values, random.integers(values.shape[1:]), axis=(1, 2, 3))
+        turned = volumes.symmetry(np.moveaxis(values, 0, -1), int(random.integers(48)))
+        return np.moveaxis(turned, -1, 0), target
+
+    def describe(self, index: int) -> str:
+        """Name the file."""
+        return str(self.paths[index])
+
+    def _values(self, index: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return self._kept[index] if self.in_memory else self._load(index)
+
+    def _open(self, index: int) -> Volume:
+        found = list(itertools.islice(volumes.read(self.paths[index]), 2))
+        if len(found) != 1:
+            raise ValueError(
+                f"{self.paths[index]} holds {'several' if found else 'no'} volumes; training takes one a file"
+            )
+        return found[0]
+
+    def _load(self, index: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        volume = self._open(index)
+        if volume.counts.shape != self.shape or set(self.parameters) - set(volume.names):
+            raise ValueError(
+                f"{self.paths[index]} holds a volume {volume.counts.shape} of {', '.join(volume.names)}; expected "
+                f"{self.shape} of {', '.join(self.parameters)}, as in {self.paths[0]}"
+            )
+        assert volume.unit is not None
+        assert volume.physical is not None
+        columns = [volume.names.index(name) for name in self.parameters]
+        counts = np.moveaxis(volume.counts, -1, 0).astype(np.float32)
+        return np.log1p(counts) if self.log1p else counts, volume.unit[columns], volume.physical[columns]
+
+
+def _spread(physical: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean less and plus one standard deviation."""
+    std = physical.std(axis=0)
+    if not (std > 0).all():
+        raise ValueError("a parameter has the same value in all training universes; leave it out of parameters")
+    return physical.mean(axis=0) - std, physical.mean(axis=0) + std
+
+
+__all__ = ["Universes"]
