@@ -1,4 +1,4 @@
-"""Cyclones by rule: where their centres are (two published sets of criteria) and which cells they cover."""
+"""Cyclones by rule, first half: where their centres are. `cyclone_extent` says which cells they cover."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -6,15 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from climlab_dl.climate.extrema import (
-    Cells,
-    closed,
-    extreme_near,
-    largest_piece,
-    least_rise,
-    lowest_of_neighbours,
-    merge,
-)
+from climlab_dl.climate.extrema import Cells, closed, extreme_near, least_rise, lowest_of_neighbours, merge
 from climlab_dl.climate.mesh import Mesh
 
 # Fields of one snapshot by name, each (lat, lon); a missing value is NaN.
@@ -37,8 +29,8 @@ class VorticityCriteria:
     """Centres as in TECA's detector: the GFDL criteria of Vitart et al. (1997) and Knutson et al. (2007).
 
     A centre is a maximum of cyclonic 850 hPa vorticity with a pressure minimum nearby from which the pressure
-    rises in all eight directions, a warm core above it and a thickness maximum. Distances are great-circle
-    degrees; each is at least 1.5 grid steps, so that a coarse grid still compares neighbours.
+    rises in all eight directions. Whether it has a warm core and a thickness maximum above it is flagged. Distances
+    are great-circle degrees; each is at least 1.5 grid steps, so that a coarse grid still compares neighbours.
 
     Parameters
     ----------
@@ -54,8 +46,6 @@ class VorticityCriteria:
         K by which the maximum of (T200 + T500) / 2 found within the first radius must fall within the second.
     thickness, thickness_radius, thickness_fall_radius
         m by which the maximum of Z200 - Z1000 must fall, likewise.
-    need_warm_core, need_thickness
-        Whether a centre that fails is dropped. TECA only flags it and lets the track decide.
     latitude
         Degrees poleward of which no centre is sought.
     surface_pressure
@@ -73,22 +63,17 @@ class VorticityCriteria:
     thickness: float = 50.0
     thickness_radius: float = 2.0
     thickness_fall_radius: float = 4.0
-    need_warm_core: bool = False
-    need_thickness: bool = False
     latitude: float = 80.0
     surface_pressure: float = 0.0
 
     def __post_init__(self) -> None:
-        _positive(self, "vorticity", "vorticity_window", "pressure_radius", "pressure_rise_radius", "latitude")
+        positive(self, "vorticity", "vorticity_window", "pressure_radius", "pressure_rise_radius", "latitude")
         if self.latitude > 85.0:
             raise ValueError(f"latitude={self.latitude}: windows in longitude have no meaning beyond 85 degrees")
 
     def needed(self, available: Collection[str]) -> tuple[str, ...]:
         """Fields that the criteria cannot do without."""
-        core = CORES["warm_core"] if self.need_warm_core else ()
-        layer = CORES["thickness"] if self.need_thickness else ()
-        ground = ("PS",) if self.surface_pressure else ()
-        return (*SURFACE, *core, *layer, *ground)
+        return (*SURFACE, "PS") if self.surface_pressure else SURFACE
 
     def centres(self, snapshot: Snapshot, mesh: Mesh) -> pd.DataFrame:
         """Return one row per centre; see `climlab_dl.climate.heuristics.cyclone_candidates` for the columns."""
@@ -107,12 +92,10 @@ class VorticityCriteria:
             keep &= snapshot["PS"][low] >= self.surface_pressure
         low, spin = _those(low, keep), spin[keep]
         found = _table(snapshot, mesh, low, spin, self.vorticity_window / 2)
-        keep = np.ones(len(found), dtype=bool)
         for core in CORES:
             found[core] = self._fall(snapshot, mesh, low, core)
-            if getattr(self, f"need_{core}"):
-                keep &= found[core].to_numpy() >= getattr(self, core)
-        return found.loc[keep].sort_values(["lat", "lon"], ignore_index=True)
+            found[f"has_{core}"] = found[core] >= getattr(self, core)
+        return found.sort_values(["lat", "lon"], ignore_index=True)
 
     def _fall(self, snapshot: Snapshot, mesh: Mesh, low: Cells, core: str) -> np.ndarray:
         if not set(CORES[core]) <= set(snapshot):
@@ -158,7 +141,7 @@ class ContourCriteria:
     latitude: float = 80.0
 
     def __post_init__(self) -> None:
-        _positive(self, "pressure_rise", "pressure_radius", "thickness", "thickness_radius", "merge", "latitude")
+        positive(self, "pressure_rise", "pressure_radius", "thickness", "thickness_radius", "merge", "latitude")
 
     def needed(self, available: Collection[str]) -> tuple[str, ...]:
         """Fields that the criteria cannot do without; the best layer that is available."""
@@ -176,64 +159,13 @@ class ContourCriteria:
         low, top = _those(low, warm), _those(top, warm)
         spin = cyclonic_vorticity(snapshot, mesh)
         found = _table(snapshot, mesh, low, spin[extreme_near(spin, mesh, low, self.wind_radius)], self.wind_radius)
-        found["warm_core"] = np.nan
-        found["thickness"] = least_rise(-thickness, mesh, top, self.thickness_radius)
+        found["warm_core"], found["has_warm_core"] = np.nan, True  # the closed contour of thickness says so
+        found["thickness"], found["has_thickness"] = least_rise(-thickness, mesh, top, self.thickness_radius), True
         return found.sort_values(["lat", "lon"], ignore_index=True)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Extent:
-    """Cells of a cyclone, as in the labels of Kurth et al. (2018), sec. III-A2.
-
-    A box around the centre reaches `margin` degrees beyond the radius at which the mean surface wind first, from
-    outside, exceeds `wind`. In each of the `channels` the cells above the `percentile` of the box are taken and
-    their largest 8-connected piece kept; the largest piece of the union is the cyclone.
-    """
-
-    wind: float = 63 / 3.6
-    wind_window: float = 6.0
-    wind_bins: int = 32
-    margin: float = 6.6
-    percentile: float = 93.0
-    channels: tuple[str, ...] = ("TMQ", "U850", "V850", "PRECT")
-
-    def __post_init__(self) -> None:
-        _positive(self, "wind", "wind_window", "wind_bins", "margin")
-        if not 0 < self.percentile < 100:
-            raise ValueError(f"percentile={self.percentile} must lie between 0 and 100, e.g. 93")
-
-    @property
-    def fields(self) -> tuple[str, ...]:
-        """Fields that the extent reads."""
-        return ("UBOT", "VBOT", *self.channels)
-
-    def paint(self, mask: np.ndarray, value: int, centres: pd.DataFrame, snapshot: Snapshot, mesh: Mesh) -> None:
-        """Write ``value`` into the cells of each centre's cyclone."""
-        speed = np.hypot(snapshot["UBOT"], snapshot["VBOT"])
-        for lat, lon in zip(centres["lat"], centres["lon"], strict=True):
-            half = self.wind_radius(speed, mesh, lat, lon) + self.margin
-            index = mesh.box(lat, lon, half, half)[:2]
-            pieces = [largest_piece(self._above(snapshot[name][index])) for name in self.channels]
-            piece = largest_piece(np.logical_or.reduce(pieces))
-            mask[index] = np.where(piece, value, mask[index])
-
-    def _above(self, values: np.ndarray) -> np.ndarray:
-        finite = values[np.isfinite(values)]
-        return values > np.percentile(finite, self.percentile) if finite.size else np.zeros(values.shape, bool)
-
-    def wind_radius(self, speed: np.ndarray, mesh: Mesh, lat: float, lon: float) -> float:
-        """Return degrees from the centre to the outermost crossing of `wind` (0 where it is nowhere reached)."""
-        patch = mesh.patch(lat, lon, self.wind_window)
-        wind = speed[patch.rows, patch.columns]
-        inside = (patch.distance < self.wind_window) & np.isfinite(wind)
-        ring = (patch.distance[inside] / self.wind_window * self.wind_bins).astype(int)
-        count = np.bincount(ring, minlength=self.wind_bins)
-        mean = np.bincount(ring, wind[inside], minlength=self.wind_bins) / np.maximum(count, 1)
-        strong = np.flatnonzero((count > 0) & (mean >= self.wind))
-        return (strong[-1] + 1) * self.wind_window / self.wind_bins if strong.size else 0.0
-
-
-def _positive(rule: object, *names: str) -> None:
+def positive(rule: object, *names: str) -> None:
+    """Raise ValueError unless the named fields of a rule are above 0."""
     for name in names:
         if not getattr(rule, name) > 0:
             raise ValueError(f"{name}={getattr(rule, name)} must be positive; see {type(rule).__name__} for its unit")

@@ -14,14 +14,15 @@ def at_least(radius: float, mesh: Mesh) -> float:
 
 
 def extreme_near(field: np.ndarray, mesh: Mesh, cells: Cells, radius: float) -> Cells:
-    """Find the largest value within ``radius`` degrees of each cell; the cell itself where all are NaN."""
+    """Find the largest value within ``radius`` degrees of each cell, the nearest of equals; itself if all are NaN."""
     radius, rows, columns = at_least(radius, mesh), cells[0].copy(), cells[1].copy()
     for i, (row, column) in enumerate(zip(*cells, strict=True)):
         patch = mesh.patch(float(mesh.lat[row]), float(mesh.lon[column]), radius)
         values = field[patch.rows, patch.columns]
         values = np.where((patch.distance <= radius) & np.isfinite(values), values, -np.inf)
-        best = np.unravel_index(values.argmax(), values.shape)
-        if np.isfinite(values[best]):
+        largest = values.max()
+        if np.isfinite(largest):
+            best = np.unravel_index(np.where(values == largest, patch.distance, np.inf).argmin(), values.shape)
             rows[i], columns[i] = patch.rows[best[0], 0], patch.columns[0, best[1]]
     return rows, columns
 

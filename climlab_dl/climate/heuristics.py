@@ -1,89 +1,35 @@
 """Cyclones and rivers by published rule: masks for archives that nobody has labelled by hand."""
 
 import logging
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+import warnings
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
-from climlab_dl.climate import sphere
-from climlab_dl.climate.cyclones import CORES, ContourCriteria, Extent, Snapshot, VorticityCriteria
+from climlab_dl.climate.cyclones import CORES, ContourCriteria, VorticityCriteria
+from climlab_dl.climate.ensemble import Ensemble
 from climlab_dl.climate.fields import BACKGROUND, CLASSES, CYCLONE, RIVER
 from climlab_dl.climate.mesh import Mesh, mesh_of
-from climlab_dl.climate.rivers import Above, BoxShape
+from climlab_dl.climate.rules import NO_CENTRES, Cyclones, Rivers
+from climlab_dl.climate.stitching import Stitching, stitch
 
+__all__ = [
+    "ContourCriteria",
+    "Cyclones",
+    "Ensemble",
+    "Rivers",
+    "Stitching",
+    "VorticityCriteria",
+    "cyclone_candidates",
+    "label",
+    "local_percentile",
+    "river_probability",
+    "stitch",
+]
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cyclones:
-    """A rule for the class cyclone: where the centres are, and which cells around them belong to it."""
-
-    centres: VorticityCriteria | ContourCriteria = field(default_factory=VorticityCriteria)
-    extent: Extent = field(default_factory=Extent)
-
-    @classmethod
-    def kurth(cls) -> "Cyclones":
-        """Return the very loose criteria behind the labels of Kurth et al. (2018), for any mesh.
-
-        850 hPa vorticity of 1e-5 1/s, a pressure rise of 100 Pa and a warm core of 0.1 K, here within 45 degrees of
-        the equator and where the ground lies below 900 hPa. On fine analyses it marks tropical cyclones,
-        depressions and many subtropical lows. On coarse model weather (the T63 sample archive), which resolves
-        no hurricanes, it marks lows whose core is warmer than what surrounds it: two or three a snapshot, at
-        least one in nine snapshots of ten, half of them within 30 degrees. A network trained on that learns to
-        find such lows, not hurricanes.
-        """
-        return cls(
-            centres=VorticityCriteria(
-                vorticity=1e-5,
-                pressure_rise=100.0,
-                warm_core=0.1,
-                need_warm_core=True,
-                latitude=45.0,
-                surface_pressure=90e3,
-            )
-        )
-
-    def needed(self, available: Collection[str]) -> tuple[str, ...]:
-        """Fields that the rule cannot do without."""
-        return (*self.centres.needed(available), *self.extent.fields)
-
-    def paint(self, mask: np.ndarray, snapshot: Snapshot, mesh: Mesh) -> None:
-        """Write the class into the mask (lat, lon)."""
-        self.extent.paint(mask, CYCLONE, self.centres.centres(snapshot, mesh), snapshot, mesh)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Rivers:
-    """A rule for the class river: which cells are moist enough, and which regions of them have its shape."""
-
-    where: Above
-    shape: BoxShape = field(default_factory=BoxShape)
-
-    @classmethod
-    def kurth(cls, threshold: float = 21.0) -> "Rivers":
-        """Return the rule of the labels of Kurth et al. (2018): TMQ damped with 19 degrees above 21 or 24 kg/m2."""
-        return cls(where=Above(field="TMQ", threshold=threshold, damping=19.0))
-
-    def needed(self, available: Collection[str]) -> tuple[str, ...]:
-        """Fields that the rule cannot do without."""
-        return self.where.fields
-
-    def regions(self, snapshot: Snapshot, mesh: Mesh) -> tuple[np.ndarray, int]:
-        """Return the rivers (lat, lon), numbered from 1, and their count."""
-        cells = self.where.cells(snapshot, mesh)
-        regions, count = sphere.connected(cells, connectivity=self.shape.connectivity, wrap=mesh.periodic)
-        kept = np.concatenate([[False], self.shape.keep(regions, count, snapshot, mesh)])
-        return (np.cumsum(kept) * kept)[regions], int(kept.sum())
-
-    def paint(self, mask: np.ndarray, snapshot: Snapshot, mesh: Mesh) -> None:
-        """Write the class into the mask (lat, lon)."""
-        mask[self.regions(snapshot, mesh)[0] > 0] = RIVER
-
-
-_CYCLONES, _RIVERS = Cyclones.kurth(), Rivers.kurth()
+_CYCLONES, _RIVERS, _ENSEMBLE = Cyclones.kurth(), Rivers.kurth(), Ensemble()
 
 
 def label(
@@ -91,6 +37,7 @@ def label(
     *,
     cyclones: Cyclones | None = _CYCLONES,
     rivers: Rivers | None = _RIVERS,
+    centres: pd.DataFrame | None = None,
     wrap: bool = True,
 ) -> xr.DataArray:
     """Mark cyclones and rivers in every snapshot; where both apply the cell is a cyclone.
@@ -98,9 +45,12 @@ def label(
     Parameters
     ----------
     fields
-        Channels (..., lat, lon) in SI units, as `climlab_dl.archive.open` gives them; lazy fields give a lazy mask.
+        Channels (..., lat, lon) in SI units, as `climlab_dl.archive.open` gives them; lazy fields give a lazy mask,
+        which dask computes one snapshot at a time.
     cyclones, rivers
         The rules; None leaves a class out.
+    centres
+        Cyclone centres (time, lat, lon) to mark in place of all that the rule finds, e.g. tracks from `stitch`.
     wrap
         Join the first and last longitude. ``False`` cuts rivers and boxes there, as the published labels do.
 
@@ -129,12 +79,20 @@ def label(
             name, lacking = type(rule).__name__.lower(), ", ".join(_missing(fields, rule))
             log.warning("%s are left out of the mask: the rule needs %s", name, lacking)
     names = sorted({name for rule in rules for name in rule.needed(_names(fields))})
-    mesh = mesh_of(fields["lat"].values, fields["lon"].values, wrap)
+    mesh = _mesh(fields, wrap)
+    times = fields["time"].values if "time" in fields.coords else np.array(0)
+    marked = cyclones if cyclones in rules else None
 
-    def mark(snapshot: Snapshot) -> np.ndarray:
+    def mark(snapshot: dict[str, np.ndarray], number: int) -> np.ndarray:
+        if marked is None:
+            found = NO_CENTRES
+        elif centres is None:
+            found = marked.find(snapshot, mesh)
+        else:
+            found = centres.loc[centres["time"] == times.flat[number]]
         mask = np.full((len(mesh.lat), len(mesh.lon)), BACKGROUND, dtype=np.int8)
         for rule in rules:
-            rule.paint(mask, snapshot, mesh)
+            rule.paint(mask, found, snapshot, mesh)
         return mask
 
     mask = _by_snapshot(mark, fields, names, np.int8).rename("mask")
@@ -147,18 +105,13 @@ def label(
     return mask
 
 
-def cyclone_candidates(
-    fields: xr.Dataset,
-    rule: Cyclones = _CYCLONES,
-    *,
-    wrap: bool = True,
-) -> pd.DataFrame:
-    """List the centres that a cyclone rule finds, one row for each centre and time.
+def cyclone_candidates(fields: xr.Dataset, rule: Cyclones = _CYCLONES, *, wrap: bool = True) -> pd.DataFrame:
+    """List the centres that a cyclone rule finds, one row for each centre and time, flagged or not.
 
     Parameters
     ----------
     fields
-        Channels (..., lat, lon) in SI units.
+        Channels (..., lat, lon) in SI units; read one snapshot at a time.
     rule
         The criteria; their extent is not used.
     wrap
@@ -169,15 +122,21 @@ def cyclone_candidates(
     pandas.DataFrame
         Columns: time, lat and lon (degrees), psl (Pa, at the centre), vorticity (1/s at 850 hPa, cyclonic positive),
         wind (m/s, largest surface wind near the centre), warm_core (K) and thickness (m): how much the core falls
-        outward in the direction in which it falls least; NaN where the fields do not tell.
+        outward in the direction in which it falls least, NaN where the fields do not tell; has_warm_core and
+        has_thickness: whether the rule is content with that.
+
+    Raises
+    ------
+    ValueError
+        When a field is missing.
     """
     available = _names(fields)
-    if missing := set(rule.centres.needed(available)) - set(available):
+    needed = rule.centres.needed(available)
+    if missing := set(needed) - set(available):
         raise ValueError(f"the rule needs {', '.join(sorted(missing))}; the fields are {sorted(available)}")
-    optional = {name for pair in CORES.values() for name in pair} & set(available)
-    names = sorted(optional.union(rule.centres.needed(available)))
-    mesh = mesh_of(fields["lat"].values, fields["lon"].values, wrap)
-    one_by_one = fields[names].expand_dims("time") if "time" not in fields.dims else fields[names]
+    names = sorted({name for pair in CORES.values() for name in pair if name in available}.union(needed))
+    mesh = _mesh(fields, wrap)
+    one_by_one = fields[names] if "time" in fields.dims else fields[names].expand_dims("time")
     tables = []
     for i in range(one_by_one.sizes["time"]):
         snapshot = one_by_one.isel(time=i).load()
@@ -185,6 +144,66 @@ def cyclone_candidates(
         found.insert(0, "time", snapshot["time"].values[()] if "time" in snapshot.coords else i)
         tables.append(found)
     return pd.concat(tables, ignore_index=True)
+
+
+def river_probability(fields: xr.Dataset, ensemble: Ensemble = _ENSEMBLE, *, wrap: bool = True) -> xr.DataArray:
+    """Give the share of an ensemble of river rules that calls each cell a river, as TECA's BARD does.
+
+    Parameters
+    ----------
+    fields
+        With IVT (..., lat, lon) in kg/m/s, or the field that the ensemble names.
+    ensemble
+        The thresholds.
+    wrap
+        Join the first and last longitude.
+
+    Returns
+    -------
+    xarray.DataArray
+        float32 ``probability`` from 0 to 1 of the fields' shape, lazy if they are.
+
+    Raises
+    ------
+    ValueError
+        When the field is missing.
+    """
+    if ensemble.field not in fields:
+        raise ValueError(f"the ensemble needs {ensemble.field}; the fields are {sorted(map(str, fields))}")
+    mesh, members = _mesh(fields, wrap), ensemble.rules()
+    probability = _by_snapshot(
+        lambda snapshot, _: ensemble.share(members, snapshot, mesh), fields, [ensemble.field], np.float32
+    )
+    probability.attrs = {"long_name": "share of rules that call it a river", "units": "1", "rule": repr(ensemble)}
+    return probability.rename("probability")
+
+
+def local_percentile(values: xr.DataArray, percentile: float, *, memory: float = 256e6) -> xr.DataArray:
+    """Give a percentile over time at every place, read in bands of latitude that fit the memory.
+
+    Parameters
+    ----------
+    values
+        One field (time, lat, lon).
+    percentile
+        Between 0 and 100; unknown values are left out.
+    memory
+        Bytes that a band may take.
+
+    Returns
+    -------
+    xarray.DataArray
+        (lat, lon), in memory.
+    """
+    row = values.sizes["time"] * values.sizes["lon"] * values.dtype.itemsize
+    rows = max(1, int(memory / row))
+    bands: list[xr.DataArray] = []
+    for i in range(0, values.sizes["lat"], rows):
+        band = values.isel(lat=slice(i, i + rows)).load()
+        with warnings.catch_warnings():  # a place that is never known has no percentile: NaN
+            warnings.filterwarnings("ignore", "All-NaN slice", RuntimeWarning)
+            bands.append(band.quantile(percentile / 100, "time", skipna=True).drop_vars("quantile"))
+    return xr.concat(bands, "lat")
 
 
 def _names(fields: xr.Dataset) -> list[str]:
@@ -196,21 +215,37 @@ def _missing(fields: xr.Dataset, rule: Cyclones | Rivers) -> list[str]:
     return [name for name in dict.fromkeys(rule.needed(available)) if name not in available]
 
 
-def _by_snapshot(
-    function: Callable[[Snapshot], np.ndarray], fields: xr.Dataset, names: Sequence[str], dtype: type
-) -> xr.DataArray:
-    """Apply a function of a snapshot to all, one at a time, each as lazily as the fields are."""
+def _mesh(fields: xr.Dataset, wrap: bool) -> Mesh:
+    return mesh_of(fields["lat"].values, fields["lon"].values, wrap)
 
-    def block(*arrays: np.ndarray) -> np.ndarray:
+
+def _by_snapshot(
+    function: Callable[[dict[str, np.ndarray], int], np.ndarray],
+    fields: xr.Dataset,
+    names: Sequence[str],
+    dtype: type,
+) -> xr.DataArray:
+    """Apply a function of a snapshot and its number to all, one at a time, each as lazily as the fields are."""
+
+    def block(number: np.ndarray, *arrays: np.ndarray) -> np.ndarray:
         out = np.empty(arrays[0].shape, dtype=dtype)
         for place in np.ndindex(arrays[0].shape[:-2]):
-            out[place] = function({name: array[place] for name, array in zip(names, arrays, strict=True)})
+            snapshot = {name: array[place] for name, array in zip(names, arrays, strict=True)}
+            out[place] = function(snapshot, int(number[place]))
         return out
 
+    one = fields[names[0]]
+    sizes = {dim: size for dim, size in one.sizes.items() if dim not in ("lat", "lon")}
+    number = xr.DataArray(
+        np.arange(int(np.prod(list(sizes.values())))).reshape(tuple(sizes.values())), dims=tuple(sizes)
+    )
+    if one.chunks is not None:
+        number = number.chunk({dim: one.chunksizes[dim] for dim in sizes})
     return xr.apply_ufunc(
         block,
+        number,
         *(fields[name] for name in names),
-        input_core_dims=[["lat", "lon"]] * len(names),
+        input_core_dims=[[], *[["lat", "lon"]] * len(names)],
         output_core_dims=[["lat", "lon"]],
         dask="parallelized",
         output_dtypes=[dtype],

@@ -176,7 +176,7 @@ def _snapshot(
         "TS": surface + 1,
         "TREFHT": surface,
         "Z1000": z1000,
-        "Z200": z1000 + 12350 - 1400 * np.sin(phi) ** 2 + 0.7 * METRES_PER_KELVIN * core + 20 * ripple,
+        "Z200": z1000 + 12350 - 1400 * np.sin(phi) ** 2 + METRES_PER_KELVIN * core + 20 * ripple,
         "ZBOT": 60 + 0 * psl,
     }
     return {name: np.broadcast_to(value, shape).astype(np.float32) for name, value in fields.items()}, mask
