@@ -1,0 +1,172 @@
+"""From a trained CosmoFlow to calibrated posteriors of the parameters of one universe.
+
+fitted = posterior.fit("runs/cosmoflow")          # on universes that the network never trained on
+draws = posterior.draw(fitted, volume, n=10_000)  # a table: Omega_m, sigma_8, n_s
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from climlab_dl.cosmology import volumes
+from climlab_dl.cosmology.volumes import Volume
+from climlab_dl.inference.densities import Density, Flow, LinearLikelihood
+from climlab_dl.inference.summaries import Summaries
+from climlab_dl.training.universes import Universes
+
+Array = NDArray[np.float64]
+Method = Literal["auto", "flow", "linear"]
+
+# Below so many calibration universes a spline flow learns the universes by heart and its posteriors are too narrow.
+FEWEST_FOR_FLOW = 200
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Posterior:
+    """What is known of the parameters once a volume has been seen.
+
+    Attributes
+    ----------
+    summaries
+        The trained network, frozen.
+    low, high
+        Ends of the flat prior, in physical units.
+    density
+        Of the parameters given the network's estimates.
+    method
+        Which density it is and how many universes it was fitted on, in words.
+    """
+
+    summaries: Summaries
+    low: Array
+    high: Array
+    density: Density = field(repr=False)
+    method: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the parameters."""
+        return self.summaries.names
+
+    @property
+    def prior(self) -> dict[str, tuple[float, float]]:
+        """Ends of the flat prior by parameter."""
+        ends = zip(self.low.tolist(), self.high.tolist(), strict=True)
+        return dict(zip(self.names, ends, strict=True))
+
+    def summary(self, volume: Volume) -> Array:
+        """Estimates of the network in units of the prior."""
+        return self.to_unit(self.summaries(volume))
+
+    def to_unit(self, physical: Array) -> Array:
+        """Physical values to units of the prior, -1 to 1."""
+        return 2 * (physical - self.low) / (self.high - self.low) - 1
+
+    def to_physical(self, unit: Array) -> Array:
+        """Units of the prior to physical values."""
+        return self.low + (unit + 1) / 2 * (self.high - self.low)
+
+
+def fit(
+    run: str | Path | Summaries,
+    calibration: str | Path | Iterable[str | Path] | None = None,
+    *,
+    method: Method = "auto",
+    symmetries: int = 8,
+    seed: int = 0,
+) -> Posterior:
+    """Learn how the network's estimates scatter around the truth.
+
+    Parameters
+    ----------
+    run
+        A run's folder, a checkpoint, or a loaded network.
+    calibration
+        Universes that the network has not trained on; the run's own calibration split if None.
+    method
+        ``"flow"``: a conditional spline flow, any shape of posterior, for 200 universes or more. ``"linear"``: a
+        linear likelihood with Gaussian scatter of unknown size, times the prior, for few. ``"auto"`` chooses by their
+        number; ``Posterior.method`` says which it was.
+    symmetries
+        Over how many of the cube's 48 symmetries the network's estimates are averaged.
+    seed
+        Of the flow's training.
+
+    Raises
+    ------
+    ValueError
+        If there are no calibration universes, or too few.
+    """
+    if method not in ("auto", "flow", "linear"):
+        raise ValueError(f"method = {method!r} is not known; choose auto, flow or linear")
+    network = run if isinstance(run, Summaries) else Summaries.load(run, symmetries=symmetries)
+    if calibration is None:
+        data = network.run.data
+        calibration = data.files()["calibration"] if isinstance(data, Universes) else []
+        if not calibration:
+            raise ValueError(
+                f"{network.source} was trained with no calibration split; train with Universes(calibration=0.2), or "
+                "pass calibration= universes that it has not seen (on its own training data it is too sure)"
+            )
+    estimates, physical, unit = network.of(volumes.open(calibration))
+    low, high = volumes.scaling(unit, physical)
+    summaries = 2 * (estimates - low) / (high - low) - 1
+    use_flow = method == "flow" or (method == "auto" and len(unit) >= FEWEST_FOR_FLOW)
+    density = Flow.fit(summaries, unit, seed) if use_flow else LinearLikelihood.fit(summaries, unit)
+    words = "spline flow" if use_flow else "linear likelihood with Student-t scatter, times the flat prior"
+    return Posterior(
+        summaries=network, low=low, high=high, density=density, method=f"{words}, from {len(unit)} universes"
+    )
+
+
+def draw(posterior: Posterior, volume: Volume | str | Path, n: int = 10_000, seed: int = 0) -> pd.DataFrame:
+    """Draw from the posterior of one universe.
+
+    Parameters
+    ----------
+    posterior
+        From :func:`fit`.
+    volume
+        A volume, or the file of one.
+    n
+        Number of draws.
+    seed
+        The same seed gives the same draws.
+
+    Returns
+    -------
+    pd.DataFrame
+        A row a draw, a column a parameter (Omega_m, sigma_8 and n_s have no unit, H_0 is in km/s/Mpc);
+        ``attrs["prior"]`` holds the prior's ends and ``attrs["method"]`` how it was fitted.
+    """
+    if n < 1:
+        raise ValueError(f"n = {n} draws cannot be made; ask for at least one")
+    summary = posterior.summary(_one(volume))
+    draws = pd.DataFrame(posterior.to_physical(posterior.density.draw(summary, n, seed)), columns=list(posterior.names))
+    draws.attrs = {"prior": posterior.prior, "method": posterior.method}
+    return draws
+
+
+def log_prob(posterior: Posterior, volume: Volume | str | Path, parameters: pd.DataFrame) -> Array:
+    """Log-density of parameters (rows; physical units) given a volume; -inf outside the prior."""
+    unit = posterior.to_unit(parameters[list(posterior.names)].to_numpy(dtype=np.float64))
+    jacobian = np.log(2 / (posterior.high - posterior.low)).sum()
+    return posterior.density.log_prob(posterior.summary(_one(volume)), unit) + jacobian
+
+
+def intervals(draws: pd.DataFrame, levels: tuple[float, ...] = (0.68, 0.95)) -> pd.DataFrame:
+    """Median, mean, standard deviation and central credible intervals of each parameter."""
+    table = pd.DataFrame({"median": draws.median(), "mean": draws.mean(), "std": draws.std()})
+    for level in levels:
+        ends = draws.quantile([(1 - level) / 2, (1 + level) / 2])
+        table[f"{level:.0%} low"], table[f"{level:.0%} high"] = ends.iloc[0], ends.iloc[1]
+    return table.rename_axis("parameter")
+
+
+def _one(volume: Volume | str | Path) -> Volume:
+    return volume if isinstance(volume, Volume) else next(volumes.read(volume))

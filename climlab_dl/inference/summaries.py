@@ -1,0 +1,122 @@
+"""What a trained CosmoFlow says of a volume, as a few numbers: the frozen summary that a posterior is built on."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from climlab_dl.cosmology import volumes
+from climlab_dl.cosmology.volumes import Volume
+from climlab_dl.training import checkpoint
+from climlab_dl.training.folder import RunFolder
+from climlab_dl.training.run import Run
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Summaries:
+    """A trained network as a function from a volume to its estimates of the parameters.
+
+    Attributes
+    ----------
+    names
+        Of the parameters.
+    run
+        What the network was trained on and how.
+    symmetries
+        Over how many of the cube's 48 symmetries the estimates are averaged: physics does not care how a box is turned,
+        and the network's own remaining preference averages out.
+    source
+        The checkpoint.
+    """
+
+    names: tuple[str, ...]
+    run: Run = field(repr=False)
+    model: torch.nn.Module = field(repr=False)
+    mean: NDArray[np.float32] = field(repr=False)
+    std: NDArray[np.float32] = field(repr=False)
+    target_mean: Array = field(repr=False)
+    target_std: Array = field(repr=False)
+    log1p: bool = True
+    symmetries: int = 8
+    source: Path
+
+    @classmethod
+    def load(cls, path: str | Path, *, symmetries: int = 8, device: str = "cpu") -> "Summaries":
+        """Read a checkpoint, or the best (else the latest) of a run's folder.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such file, or no checkpoint in the folder yet.
+        ValueError
+            If the network was not trained on volumes.
+        """
+        if not 1 <= symmetries <= 48:
+            raise ValueError(f"symmetries = {symmetries}; a cube has 48, so choose 1 to 48")
+        path = Path(path)
+        if path.is_dir():
+            folder = RunFolder(path)
+            found = folder.best() or folder.latest()
+            if found is None:
+                raise FileNotFoundError(
+                    f"{path} has no checkpoint yet (state: {folder.status()['state']}); train first"
+                )
+            path = found
+        state = checkpoint.load(path)
+        facts = state["statistics"]
+        if "targets" not in facts:
+            raise ValueError(f"{path} is of a network that does not find parameters of volumes; give a CosmoFlow's run")
+        run = Run.from_json(state["run"])
+        targets = tuple(facts["targets"])
+        outputs = len(targets) * getattr(run.loss, "outputs_per_target", 1)
+        model = run.model.build(len(facts["channels"]), outputs)
+        model.load_state_dict(state["model"])
+        return cls(
+            names=targets,
+            run=run,
+            model=model.eval().to(device),
+            mean=np.asarray(facts["mean"], dtype=np.float32),
+            std=np.asarray(facts["std"], dtype=np.float32),
+            target_mean=np.asarray(facts["target_mean"], dtype=np.float64),
+            target_std=np.asarray(facts["target_std"], dtype=np.float64),
+            log1p=bool(facts["log1p"]),
+            symmetries=symmetries,
+            source=path,
+        )
+
+    def __call__(self, volume: Volume) -> Array:
+        """Estimates of the parameters, in physical units."""
+        if volume.counts.shape[-1] != len(self.mean):
+            raise ValueError(
+                f"{volume.source.name} has {volume.counts.shape[-1]} redshifts, the network takes {len(self.mean)}; "
+                "choose channels of counts, or simulate with the redshifts of the training"
+            )
+        counts = volume.counts.astype(np.float32)
+        normal = ((np.log1p(counts) if self.log1p else counts) - self.mean) / self.std
+        device = next(self.model.parameters()).device
+        total = np.zeros(len(self.names))
+        for index in np.linspace(0, 48, self.symmetries, endpoint=False).astype(int):
+            turned = np.ascontiguousarray(np.moveaxis(volumes.symmetry(normal, int(index)), -1, 0))
+            with torch.inference_mode():
+                estimate = self.model(torch.from_numpy(turned)[None].to(device))[0, : len(self.names)]
+            total += estimate.double().cpu().numpy()
+        return total / self.symmetries * self.target_std + self.target_mean
+
+    def of(self, source: Iterable[Volume]) -> tuple[Array, Array, Array]:
+        """Summaries, physical and scaled parameters (each: volumes, parameters), one volume in memory at a time."""
+        rows = []
+        for volume in source:
+            missing = set(self.names) - set(volume.names)
+            if missing or volume.unit is None or volume.physical is None:
+                raise ValueError(f"{volume.source} does not tell {', '.join(sorted(missing)) or 'its parameters'}")
+            columns = [volume.names.index(name) for name in self.names]
+            rows.append((self(volume), volume.physical[columns], volume.unit[columns]))
+        if not rows:
+            raise ValueError("no volumes were given; check the split")
+        summaries, physical, unit = (np.array(column) for column in zip(*rows, strict=True))
+        return summaries, physical, unit
