@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from climlab_dl.climate.sphere import latitude_edges, longitude_edges
+
 if TYPE_CHECKING:
     import xarray as xr
     from cartopy.crs import Projection
@@ -18,8 +20,6 @@ if TYPE_CHECKING:
 PROJECTIONS = ("PlateCarree", "Robinson", "Mollweide", "Orthographic", "NorthPolarStereo", "SouthPolarStereo")
 # Polar maps show the extratropics: from this latitude to the pole.
 POLAR_EDGE = 20.0
-# A row of cells this far from the equator is the last before its pole.
-POLEMOST = 85.0
 
 
 def projection(name: "str | Projection", central_longitude: float = 0.0) -> "Projection":
@@ -127,24 +127,6 @@ def is_polar(crs: "Projection") -> bool:
     import cartopy.crs as ccrs
 
     return isinstance(crs, ccrs.NorthPolarStereo | ccrs.SouthPolarStereo)
-
-
-def longitude_edges(centres: np.ndarray) -> np.ndarray:
-    """Cell edges half-way between ascending centres, one more than there are centres."""
-    centres = np.asarray(centres, float)
-    middle = (centres[1:] + centres[:-1]) / 2
-    return np.concatenate([[2 * centres[0] - middle[0]], middle, [2 * centres[-1] - middle[-1]]])
-
-
-def latitude_edges(centres: np.ndarray) -> np.ndarray:
-    """Cell edges half-way between ascending centres; the rows nearest to a pole, if the grid has them, reach it."""
-    edges = longitude_edges(centres)
-    # Gaussian grids stop short of the poles, by more than half a row in some models.
-    if centres[0] < -POLEMOST:
-        edges[0] = -90.0
-    if centres[-1] > POLEMOST:
-        edges[-1] = 90.0
-    return edges
 
 
 def over(grid: "xr.DataArray | xr.Dataset", crs: "Projection", width: int | None = None) -> Canvas:

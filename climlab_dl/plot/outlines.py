@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from climlab_dl.plot.canvas import Canvas, latitude_edges, longitude_edges
+from climlab_dl.climate.sphere import latitude_edges, longitude_edges
+from climlab_dl.plot.canvas import Canvas
 
 
 @dataclass(frozen=True, kw_only=True)

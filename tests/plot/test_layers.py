@@ -45,7 +45,7 @@ def test_two_dimensional_coordinates_are_refused_with_what_to_do():
 
 
 def test_further_dimensions_must_be_selected_first():
-    with pytest.raises(ValueError, match="select .*level"):
+    with pytest.raises(ValueError, match=r"select .*level"):
         layers.snapshots(FIELD.expand_dims(level=3))
 
 
@@ -53,7 +53,7 @@ def test_channels_come_in_the_order_wanted_and_masks_are_none():
     fields = xr.Dataset({"TMQ": FIELD, "PSL": FIELD, "mask": FIELD.astype(np.int8)})
     assert [f.name for f in layers.channels_of(fields, None)] == ["TMQ", "PSL"]
     assert [f.name for f in layers.channels_of(fields, ["PSL"])] == ["PSL"]
-    with pytest.raises(ValueError, match="no channel U850.*TMQ, PSL"):
+    with pytest.raises(ValueError, match=r"no channel U850.*TMQ, PSL"):
         layers.channels_of(fields, ["U850"])
 
 
@@ -77,7 +77,7 @@ def test_a_mask_on_another_calendar_date_still_finds_its_snapshot():
 
 
 def test_a_mask_on_another_grid_is_refused():
-    with pytest.raises(ValueError, match="mask's lat has 2 values.*fields' has 4.*regrid"):
+    with pytest.raises(ValueError, match=r"mask's lat has 2 values.*fields' has 4.*regrid"):
         layers.along((FIELD % 3).isel(lat=[0, 1]), FIELD)
 
 
@@ -94,6 +94,8 @@ def test_missing_data_stay_missing():
     values = np.ones((1, 2, 2), np.float32)
     values[0, 0, 1] = np.nan
     packed = layers.pack(values)
-    assert np.isnan(layers.unpack(packed.numbers, packed.offset, packed.scale)).tolist() == [[False, True, False, False]]
+    assert np.isnan(layers.unpack(packed.numbers, packed.offset, packed.scale)).tolist() == [
+        [False, True, False, False]
+    ]
     nothing = layers.pack(np.full((1, 2, 2), np.nan))
     assert np.isnan(layers.unpack(nothing.numbers, nothing.offset, nothing.scale)).all()

@@ -1,0 +1,279 @@
+"""Detection is lazy, keeps the user's coordinates, says what it did, and scores honestly."""
+
+import logging
+import pickle
+
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+from dask import config
+
+from climlab_dl import archive, synthetic
+from climlab_dl.climate.fields import CLASSES
+from climlab_dl.inference import detect as detection
+from climlab_dl.inference.detect import Detector, detect, evaluate
+from climlab_dl.models.deeplab import DeepLab
+from climlab_dl.training import checkpoint
+from climlab_dl.training.climate_archive import ClimateArchive
+from climlab_dl.training.losses import WeightedCrossEntropy
+from climlab_dl.training.run import Run
+
+CHANNELS = ("TMQ", "PSL")
+
+
+class Thresholds(torch.nn.Module):
+    """River where the first normalised channel is over 1, cyclone where the second is under -1."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = 0
+
+    def forward(self, fields):
+        self.calls += 1
+        wet, deep = fields[:, 0], -fields[:, 1]
+        return 50.0 * torch.stack([torch.ones_like(wet), deep, wet], dim=1)
+
+
+def thresholds(**changes):
+    # TMQ over 20 + 10 = 30 kg m-2 is a river, PSL under 101000 - 1000 = 100000 Pa a cyclone.
+    facts = {"mean": np.array([20, 101000], np.float32), "std": np.array([10, 1000], np.float32)}
+    return Detector(model=Thresholds(), channels=CHANNELS, **facts, **changes)
+
+
+def expected(fields):
+    wet, deep = (fields.TMQ.values - 20) / 10, (101000 - fields.PSL.values) / 1000
+    return np.stack([np.ones_like(wet), deep, wet]).argmax(axis=0)
+
+
+@pytest.fixture(scope="module")
+def fields():
+    return synthetic.atmosphere(times=3, shape=(24, 48), seed=0)
+
+
+def test_the_mask_is_the_likeliest_class(fields):
+    found = detect(thresholds(), fields)
+    assert (found.mask.values == expected(fields)).all()
+    np.testing.assert_allclose(found.probabilities.sum("class"), 1.0, rtol=1e-5)
+    assert found.probabilities.dims == ("time", "class", "lat", "lon")
+    assert found["class"].values.tolist() == list(CLASSES)
+
+
+def test_only_the_snapshots_looked_at_are_computed_and_each_once(fields):
+    detector = thresholds()
+    found = detect(detector, fields)
+    assert detector.model.calls == 0
+    found.mask.isel(time=1).load()
+    assert detector.model.calls == 1
+    found.probabilities.isel(time=1).load()
+    assert detector.model.calls == 1
+    found.load()
+    assert detector.model.calls == 3
+
+
+def test_one_snapshot_without_time_gives_one_mask_without_time(fields):
+    one = fields.isel(time=1, drop=True)
+    found = detect(thresholds(), one)
+    assert found.mask.dims == ("lat", "lon")
+    assert (found.mask.values == expected(one)).all()
+
+
+def test_the_users_coordinates_come_back(fields, tmp_path):
+    theirs = fields[list(CHANNELS)].isel(lat=slice(None, None, -1))
+    theirs = theirs.assign_coords(lon=(theirs.lon + 180) % 360 - 180).sortby("lon")
+    for name, unit in (("TMQ", "kg m-2"), ("PSL", "Pa")):
+        theirs[name].attrs["units"] = unit
+    theirs.to_netcdf(tmp_path / "theirs.nc")
+    found = detect(thresholds(), archive.open(tmp_path / "theirs.nc"))
+    np.testing.assert_allclose(found.lat, theirs.lat)
+    np.testing.assert_allclose(found.lon, theirs.lon)
+    assert (found.mask.values == expected(theirs)).all()
+
+
+def test_pixels_without_data_are_no_storm_and_do_not_spread(fields):
+    holed = fields[list(CHANNELS)].copy(deep=True).load()
+    holed["PSL"][0, 3:6, 4:9] = np.nan
+    found = detect(thresholds(), holed)
+    hole = np.isnan(holed.PSL.values)
+    assert (found.mask.values[hole] == -1).all()
+    assert (found.mask.values[~hole] == expected(holed)[~hole]).all()
+    assert np.isnan(found.probabilities.transpose("time", "lat", "lon", "class").values[hole]).all()
+
+
+def test_a_missing_channel_is_refused_or_said(fields, caplog):
+    with pytest.raises(ValueError, match="no field 'PSL'"):
+        detect(thresholds(), fields[["TMQ", "U850"]])
+    with caplog.at_level(logging.WARNING):
+        found = detect(thresholds(), fields[["TMQ"]], missing="mean")
+    assert "no PSL: taken to be the mean of the training" in caplog.text
+    assert not (found.mask == 1).any()
+    assert (found.mask.values == 2 * (fields.TMQ.values > 30)).all()
+
+
+def test_options_are_checked_before_any_work(fields):
+    with pytest.raises(ValueError, match="missing is 'guess'"):
+        detect(thresholds(), fields, missing="guess")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match="regrid is 'spline'"):
+        detect(thresholds(), fields, regrid="spline")  # pyright: ignore[reportArgumentType]
+
+
+def test_another_grid_is_said_and_the_answer_comes_back_on_the_users(fields, caplog):
+    coarse = np.linspace(-85, 85, 12), np.arange(24) * 15.0
+    # A detector trained on a coarser grid still answers on this one; storms larger than its cells stay.
+    with caplog.at_level(logging.WARNING):
+        found = detect(thresholds(grid=coarse), fields, regrid="conservative")
+    assert "24 x 48, the network was trained on 12 x 24: regridded (conservative)" in caplog.text
+    assert found.mask.shape == fields.TMQ.shape
+    same = (found.mask.values == expected(fields)).mean()
+    assert same > 0.8
+    np.testing.assert_allclose(found.probabilities.sum("class"), 1.0, rtol=1e-4)
+
+
+def test_a_detector_on_its_own_grid_does_not_regrid(fields):
+    found = detect(thresholds(grid=(fields.lat.values, fields.lon.values)), fields)
+    assert (found.mask.values == expected(fields)).all()
+
+
+def test_sides_that_the_stride_does_not_divide_are_padded_and_cut(fields):
+    odd = fields.isel(lat=slice(0, 23), lon=slice(0, 47))
+    found = detect(thresholds(stride=8), odd)
+    assert (found.mask.values == expected(odd)).all()
+
+
+@pytest.fixture(scope="module")
+def run_folder(tmp_path_factory):
+    """A run's folder with a checkpoint of a small network that was never trained."""
+    torch.manual_seed(0)
+    run = Run(
+        data=ClimateArchive(source="sample", channels=CHANNELS),
+        model=DeepLab.small(),
+        loss=WeightedCrossEntropy(),
+        steps=1,
+    )
+    network = run.model.build(len(CHANNELS), len(CLASSES)).eval()
+    statistics = {
+        "channels": list(CHANNELS),
+        "classes": list(CLASSES),
+        "mean": torch.tensor([20.0, 101000.0]),
+        "std": torch.tensor([10.0, 1000.0]),
+    }
+    folder = tmp_path_factory.mktemp("run")
+    (folder / "checkpoints").mkdir()
+    state = {"run": run.to_json(), "model": network.state_dict(), "statistics": statistics, "step": 7}
+    checkpoint.save(folder / "checkpoints" / "step-00000007.pt", state)
+    return folder, network
+
+
+def test_a_loaded_detector_answers_as_the_network_that_was_saved(run_folder):
+    folder, network = run_folder
+    fields = synthetic.atmosphere(times=1, shape=(32, 64), seed=1)
+    found = detect(Detector.load(folder), fields)
+    normal = np.stack([(fields.TMQ.values - 20) / 10, (fields.PSL.values - 101000) / 1000], axis=1)
+    with torch.inference_mode():
+        direct = network(torch.from_numpy(normal.astype(np.float32))).softmax(1).numpy()
+    np.testing.assert_allclose(found.probabilities.values, direct, atol=1e-6)
+
+
+def test_a_mask_says_which_weights_made_it_and_keeps_its_type_on_disk(run_folder, tmp_path):
+    detector = Detector.load(run_folder[0])
+    found = detect(detector, synthetic.atmosphere(times=1, shape=(32, 64), seed=1))
+    assert detector.sha256 in found.attrs["history"]
+    assert "step 7" in found.attrs["history"]
+    archive.save(found, tmp_path / "found.nc")
+    with xr.open_dataset(tmp_path / "found.nc") as back:
+        assert back.mask.dtype == np.int8
+        assert back.mask.attrs["flag_meanings"] == "background cyclone river"
+        assert back.mask.attrs["flag_values"].tolist() == [0, 1, 2]
+        assert detector.sha256 in back.attrs["history"]
+        assert (back.mask == found.mask).all()
+
+
+def test_a_checkpoint_is_read_once_a_process_and_again_when_written_over(run_folder):
+    folder, _ = run_folder
+    path = folder / "checkpoints" / "step-00000007.pt"
+    first = Detector.load(path)
+    assert Detector.load(folder) is first
+    assert pickle.loads(pickle.dumps(first)) is first
+    state = checkpoint.load(path)
+    checkpoint.save(path, {**state, "step": 8})
+    assert Detector.load(path).step == 8
+    checkpoint.save(path, state)
+
+
+def test_what_cannot_be_loaded_is_explained(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no checkpoint yet"):
+        Detector.load(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        Detector.load(tmp_path / "absent.pt")
+    (tmp_path / "damaged.pt").write_bytes(b"not a checkpoint")
+    with pytest.raises(ValueError, match="damaged"):
+        Detector.load(tmp_path / "damaged.pt")
+
+
+def test_a_mask_computed_by_processes_is_the_same(run_folder):
+    fields = synthetic.atmosphere(times=2, shape=(32, 64), seed=1)
+    found = detect(Detector.load(run_folder[0]), fields).mask
+    here = found.compute(scheduler="synchronous")
+    with config.set({"multiprocessing.context": "spawn"}):
+        there = found.compute(scheduler="processes", num_workers=1)
+    assert (here == there).all()
+
+
+def masks(found, real):
+    coords = {"time": np.arange(len(found)), "lat": [-30.0, 30.0], "lon": [0.0, 90.0, 180.0, 270.0]}
+    dims = ("time", "lat", "lon")
+    return (xr.DataArray(np.int8(layer), coords, dims) for layer in (found, real))
+
+
+def test_scores_are_those_counted_by_hand():
+    found = [[[0, 0, 1, 1], [2, 2, 0, 0]]]
+    truth = [[[0, 0, 0, 1], [2, 2, 2, 0]]]
+    # Cyclone: 1 hit of 2 found and 1 true. River: 2 hits of 2 found and 3 true. Background: 3 hits of 4 found, 4 true.
+    scores = evaluate(*masks(found, truth)).loc["detected"]
+    assert scores.iou_cyclone == 1 / 2
+    assert scores.precision_cyclone == 1 / 2
+    assert scores.recall_cyclone == 1
+    assert scores.iou_river == 2 / 3
+    assert scores.precision_river == 1
+    assert scores.recall_river == 2 / 3
+    assert scores.iou_background == 3 / 5
+    assert scores.iou_mean == pytest.approx((1 / 2 + 2 / 3 + 3 / 5) / 3)
+
+
+def test_the_trivial_mask_scores_the_backgrounds_share():
+    scores = evaluate(*masks([[[0, 0, 1, 1], [2, 2, 0, 0]]], [[[0, 0, 0, 1], [2, 2, 2, 0]]])).loc["all background"]
+    assert scores.iou_background == 4 / 8
+    assert scores.iou_cyclone == scores.iou_river == 0
+    assert np.isnan(scores.precision_river)
+
+
+def test_pixels_that_nobody_labelled_do_not_count():
+    found, truth = masks([[[0, 0, 1, 1], [2, 2, 0, 0]]], [[[0, 0, -1, 1], [2, 2, -1, 0]]])
+    scores = evaluate(found, truth).loc["detected"]
+    assert (scores.iou_cyclone, scores.iou_river, scores.iou_background) == (1, 1, 1)
+
+
+def test_the_way_round_of_the_coordinates_does_not_matter():
+    found, truth = masks([[[0, 0, 1, 1], [2, 2, 0, 0]]], [[[0, 0, 0, 1], [2, 2, 2, 0]]])
+    turned = found.isel(lat=[1, 0]).assign_coords(lon=[0.0, 90.0, -180.0, -90.0]).sortby("lon")
+    assert evaluate(turned, truth).equals(evaluate(found, truth))
+
+
+def test_only_times_that_both_have_are_compared():
+    found, truth = masks([[[0, 0, 1, 1], [2, 2, 0, 0]]] * 2, [[[1, 1, 1, 1], [1, 1, 1, 1]]] * 2)
+    scores = evaluate(found, truth.assign_coords(time=[1, 5]))
+    assert scores.loc["detected", "recall_cyclone"] == 2 / 8
+    with pytest.raises(ValueError, match="no time in common"):
+        evaluate(found, truth.assign_coords(time=[8, 9]))
+
+
+def test_different_grids_are_refused():
+    found, truth = masks([[[0, 0, 1, 1], [2, 2, 0, 0]]], [[[0, 0, 0, 1], [2, 2, 2, 0]]])
+    with pytest.raises(ValueError, match="different grids"):
+        evaluate(found, truth.isel(lon=[0, 1]))
+
+
+def test_provenance_is_the_same_for_the_same_weights(run_folder):
+    detector = Detector.load(run_folder[0])
+    assert detection.provenance(detector) == detection.provenance(detector)
+    assert detection.provenance(thresholds()).endswith("detect")
