@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_KINDS = {"iou": "held-out IoU", "mae": "held-out error"}
+_KINDS = {"iou": "held-out IoU", "mae": "held-out error / prior's error"}
+_UNDRAWN = ("iou_per_sample",)
 _COLORS = {**CLASS_COLORS, "background": "#8c8c8c", "mean": "#1b4f8a"}
 
 
@@ -22,8 +23,9 @@ def curves(progress: "pd.DataFrame", title: str = "", *, steps: int = 0) -> "Fig
     Parameters
     ----------
     progress
-        Reports of a training (``training.progress()``): columns step, loss and metrics named ``iou_<class>`` or
-        ``mae_<parameter>``; a metric's name with ``_baseline`` behind is drawn dashed in its colour.
+        Reports of a training (``training.progress()``): columns step, loss and held-out metrics ``iou_<class>`` or
+        ``mae_<parameter>``. Dashed is what knows nothing: ``baseline_iou_<class>`` of an all-background mask, and 1
+        where errors are divided by those of always predicting the mean, ``baseline_mae_<parameter>``.
     title
         Line above both.
     steps
@@ -59,13 +61,17 @@ def png(figure: "Figure") -> bytes:
 
 
 def _known(progress: "pd.DataFrame", name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Give steps and values of a column, where it has values."""
+    """Give steps and values of a column, where it has values; none if there is no such column."""
+    if name not in progress:
+        return np.empty(0, dtype=int), np.empty(0)
     values = progress[name].to_numpy(dtype=float)
     known = np.isfinite(values)
     return progress["step"].to_numpy(dtype=int)[known], values[known]
 
 
 def _draw_loss(axes: "Axes", progress: "pd.DataFrame") -> None:
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+
     axes.set_ylabel("loss")
     step, loss = _known(progress, "loss")
     if not len(loss):
@@ -74,37 +80,44 @@ def _draw_loss(axes: "Axes", progress: "pd.DataFrame") -> None:
     axes.plot(step, loss, color="#1b4f8a", linewidth=1.5, marker="." if len(loss) == 1 else None)
     if np.all(loss > 0):
         axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+        axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def _draw_metrics(axes: "Axes", progress: "pd.DataFrame", end: int) -> None:
     names = [name for name in map(str, progress.columns) if name.partition("_")[0] in _KINDS]
-    names = [name for name in names if len(_known(progress, name)[1])]
+    names = [name for name in names if name not in _UNDRAWN and len(_known(progress, name)[1])]
     if not names:
         axes.set_yticks([])
         axes.text(0.5, 0.5, "no evaluation yet", transform=axes.transAxes, ha="center", color="#808080")
         return
     kind = names[0].partition("_")[0]
     axes.set_ylabel(_KINDS[kind])
-    axes.set_ylim(0, 1) if kind == "iou" else axes.set_ylim(bottom=0)
     labels = []
-    lines = [name for name in names if not name.endswith("_baseline")]
-    for number, name in enumerate(lines):
+    for number, name in enumerate(names):
         of = name.partition("_")[2]
         color = _COLORS.get(of, f"C{number}")
         step, values = _known(progress, name)
-        width = 2.2 if of == "mean" else 1.4
-        axes.plot(step, values, color=color, linewidth=width, marker="o", markersize=3)
-        labels.append((float(values[-1]), of.replace("_", " "), color))
-        if f"{name}_baseline" in names:
-            axes.axhline(_known(progress, f"{name}_baseline")[1][-1], color=color, linewidth=0.8, linestyle="--")
+        baseline = _known(progress, f"baseline_{name}")[1][-1:]
+        if kind == "mae" and len(baseline):
+            values = values / baseline
+        elif len(baseline):
+            axes.axhline(baseline[0], color=color, linewidth=0.9, linestyle="--")
+        axes.plot(step, values, color=color, linewidth=2.2 if of == "mean" else 1.4, marker="o", markersize=3)
+        labels.append((float(values[-1]), of, color))
+    if kind == "mae":
+        axes.axhline(1.0, color="#8c8c8c", linewidth=0.9, linestyle="--")
+        axes.set_ylim(bottom=0)
+    else:
+        axes.set_ylim(0, 1)
     _label_ends(axes, labels, end)
 
 
 def _label_ends(axes: "Axes", labels: list[tuple[float, str, str]], end: int) -> None:
     """Write each line's name and latest value at its right end, apart enough to be read."""
     low, high = axes.get_ylim()
-    if high < max(value for value, _, _ in labels) * 1.05:
-        high = max(value for value, _, _ in labels) * 1.05
+    high = max(high, 1.05 * max(value for value, _, _ in labels))
     axes.set_ylim(low, high)
     apart, above = 0.085 * (high - low), float("inf")
     for value, name, color in sorted(labels, reverse=True):

@@ -72,6 +72,11 @@ class Engines:
     ) -> None:
         self.close()
 
+    @property
+    def id(self) -> str:
+        """Name of this start's folder, and the mark of its processes."""
+        return self._launch.id
+
     # Work.
 
     def train(self, run: Any, folder: str | Path, *, max_restarts: int = 2, detach: bool = False) -> Training:

@@ -45,15 +45,16 @@ def perform(call: bytes) -> bytes:
 
 
 def _portable(error: BaseException) -> BaseException:
-    """Give the exception itself if it survives pickling, else a RuntimeError that tells as much."""
+    """Give the exception itself if it survives pickling whole, else a RuntimeError that tells as much."""
     try:
-        cloudpickle.loads(cloudpickle.dumps(error))
-    except Exception:
-        stand_in = RuntimeError(f"{type(error).__name__}: {error}")
-        for note in error.__notes__:
-            stand_in.add_note(note)
-        return stand_in
-    return error
+        if str(cloudpickle.loads(cloudpickle.dumps(error))) == str(error):
+            return error
+    except Exception:  # noqa: S110
+        pass
+    stand_in = RuntimeError(f"{type(error).__name__}: {error}")
+    for note in error.__notes__:
+        stand_in.add_note(note)
+    return stand_in
 
 
 def train_on_rank(run: Any, folder: Path) -> None:

@@ -1,0 +1,192 @@
+"""Ranks from a cell: started whole or not at all, given work, and gone without a trace."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import cloudpickle
+import psutil
+import pytest
+
+from climlab_dl.parallel import cluster
+from climlab_dl.parallel.cluster import preflight, processes
+from climlab_dl.parallel.cluster.engines import Engines
+from climlab_dl.parallel.cluster.preflight import Report
+
+pytestmark = pytest.mark.mpi
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+
+class Doubled:
+    """A class that no rank can import."""
+
+    def __init__(self, value: int) -> None:
+        self.value = 2 * value
+
+
+def rank_and_threads() -> tuple[int, str]:
+    from mpi4py import MPI
+
+    return MPI.COMM_WORLD.rank, os.environ["OMP_NUM_THREADS"]
+
+
+def halve_even(number: int) -> float:
+    if number % 2:
+        raise ArithmeticError(f"{number} is odd")
+    return number / 2
+
+
+def report(rank: int, size: int = 2, total: int = 3, **versions: str) -> Report:
+    known = {"torch": "1"} | versions
+    return Report(rank=rank, size=size, total=total, host="h", pid=rank, mpi="MPICH", versions=known)
+
+
+def test_engines_are_ranks_in_order_and_share_the_cores(engines: Engines) -> None:
+    threads = str(max(1, preflight.cores() // 2))
+    assert engines.call(rank_and_threads) == [(0, threads), (1, threads)]
+
+
+def test_map_keeps_the_order_of_items_and_carries_the_notebooks_own_classes(engines: Engines) -> None:
+    results = engines.map(Doubled, range(7))
+    assert [result.value for result in results] == [0, 2, 4, 6, 8, 10, 12]
+
+
+def test_map_over_nothing_is_nothing(engines: Engines) -> None:
+    assert engines.map(halve_even, []) == []
+
+
+def test_map_raises_what_the_function_raised_with_rank_item_and_traceback(engines: Engines) -> None:
+    with pytest.raises(ArithmeticError, match="3 is odd") as caught:
+        engines.map(halve_even, [2, 4, 3, 6])
+    notes = "\n".join(caught.value.__notes__)
+    assert "Raised on rank" in notes
+    assert "Item 2 of 4: 3" in notes
+    assert "in halve_even" in notes
+    assert engines.map(halve_even, [8]) == [4]
+
+
+def test_an_exception_that_cannot_travel_is_told_all_the_same(engines: Engines) -> None:
+    def fail() -> None:
+        error = LookupError("held")
+        error.lock = __import__("threading").Lock()  # type: ignore[attr-defined]
+        raise error
+
+    with pytest.raises(RuntimeError, match="LookupError: held"):
+        engines.call(fail)
+
+
+@pytest.mark.slow
+def test_a_rank_that_waits_for_one_that_failed_is_freed(engines: Engines) -> None:
+    def meet() -> None:
+        from mpi4py import MPI
+
+        if MPI.COMM_WORLD.rank == 1:
+            raise KeyError("lost")
+        MPI.COMM_WORLD.barrier()
+
+    with pytest.raises(KeyError, match="lost"):
+        engines.call(meet)
+    assert engines.map(halve_even, [2]) == [1]
+
+
+def test_a_rank_that_is_killed_is_named_and_the_next_call_has_all_ranks_again(engines: Engines) -> None:
+    def die() -> None:
+        from mpi4py import MPI
+
+        if MPI.COMM_WORLD.rank == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(60)
+
+    with pytest.raises(ChildProcessError, match="rank 1 died: killed"):
+        engines.call(die)
+    assert [rank for rank, _ in engines.call(rank_and_threads)] == [0, 1]
+
+
+def test_closing_leaves_no_process_and_no_file() -> None:
+    engines = cluster.start(ranks=1)
+    mark = engines.id
+    folder = next(folder for folder in processes.folders() if folder.name == mark)
+    assert len(processes.marks()[mark]) > 3
+    assert folder.stat().st_mode & 0o777 == 0o700
+    engines.close()
+    engines.close()
+    assert mark not in processes.marks()
+    assert not folder.exists()
+    with pytest.raises(RuntimeError, match=r"closed; start new ones with cluster\.start"):
+        engines.map(halve_even, [2])
+
+
+def test_a_start_that_fails_shows_the_log_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = set(processes.marks())
+    # An interpreter flag that there is not: every rank fails before it can register.
+    monkeypatch.setattr("climlab_dl.parallel.cluster.launch._ENGINE", ("--no-such-flag=1",))
+    with pytest.raises(RuntimeError, match=r"(?s)waited for .*log ends:.*unrecognized arguments: --no-such-flag"):
+        cluster.start(ranks=1)
+    assert set(processes.marks()) == before
+
+
+def test_a_missing_mpiexec_is_said_before_anything_is_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    folders = list(processes.folders())
+    with pytest.raises(FileNotFoundError, match="pip install mpich"):
+        cluster.start(ranks=1)
+    assert list(processes.folders()) == folders
+
+
+def test_no_ranks_and_too_little_memory_are_said_before_anything_is_started() -> None:
+    with pytest.raises(ValueError, match="ranks=0 must be at least 1"):
+        cluster.start(ranks=0)
+    with pytest.raises(MemoryError, match="start at most"):
+        cluster.start(ranks=10**6)
+
+
+def test_a_world_of_the_wrong_size_is_refused() -> None:
+    with pytest.raises(RuntimeError, match=r"see worlds of \[1\].*Keep one MPI"):
+        preflight.check_reports([report(0, size=1, total=1), report(0, size=1, total=1)], 2)
+
+
+def test_a_wrong_sum_and_differing_versions_are_refused() -> None:
+    with pytest.raises(RuntimeError, match=r"ranks got \{1: 4\}"):
+        preflight.check_reports([report(0), report(1, total=4)], 2)
+    with pytest.raises(RuntimeError, match=r"rank 0 has torch 1, other ranks have \{1: '2'\}"):
+        preflight.check_reports([report(0), report(1, torch="2")], 2)
+    preflight.check_reports([report(0), report(1)], 2)
+
+
+@pytest.mark.slow
+def test_ranks_end_when_their_kernel_is_killed_and_the_users_ipython_is_left_alone(tmp_path: Path) -> None:
+    script = """
+        import time
+        from climlab_dl.parallel import cluster
+        engines = cluster.start(ranks=1)
+        print(engines.id, flush=True)
+        time.sleep(600)
+    """
+    environment = os.environ | {"HOME": str(tmp_path)}
+    kernel = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(script)], env=environment, stdout=subprocess.PIPE, text=True
+    )
+    assert kernel.stdout is not None
+    mark = kernel.stdout.readline().strip()
+    assert processes.marks()[mark]
+    kernel.kill()
+    kernel.communicate()
+    deadline = time.monotonic() + 30
+    while mark in processes.marks() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert mark not in processes.marks()
+    assert not [folder for folder in processes.folders() if folder.name == mark]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_process_number_that_was_given_out_again_is_not_alive() -> None:
+    this = psutil.Process()
+    assert processes.alive(this.pid)
+    assert processes.alive(this.pid, this.create_time())
+    assert not processes.alive(this.pid, this.create_time() - 100)

@@ -1,0 +1,133 @@
+"""A training in hand: it returns at once, tells how far it is, stops, resumes, heals, and fails aloud."""
+
+import threading
+import time
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from climlab_dl.parallel import cluster
+from climlab_dl.parallel.cluster.engines import Engines
+from climlab_dl.parallel.cluster.training import Training
+
+pytestmark = pytest.mark.mpi
+
+
+def until(training: Training, step: int) -> None:
+    """Wait until a training has reported a step."""
+    deadline = time.monotonic() + 60
+    while len(training.progress()) < step:
+        assert training.active(), training
+        assert time.monotonic() < deadline, training
+        time.sleep(0.05)
+
+
+def test_training_returns_at_once_and_fills_its_folder(engines: Engines, points: ModuleType, tmp_path: Path) -> None:
+    training = engines.train(points.run(steps=20), tmp_path / "run")
+    assert training.status()["state"] in ("starting", "running")
+    with pytest.raises(RuntimeError, match=r"engines are training .*training\.stop\(\)"):
+        engines.map(abs, [1])
+    assert training.wait() is training
+    progress = training.progress()
+    assert list(progress["step"]) == list(range(1, 21))
+    assert progress["iou_mean"].iloc[-1] > progress["baseline_iou_mean"].iloc[-1]
+    assert training.status()["state"] == "finished"
+    assert "finished" in repr(training)
+    assert "step</th><td style='text-align:left'>20 of 20" in training._repr_html_()
+    assert engines.map(abs, [-1]) == [1]
+
+
+def test_stop_ends_all_ranks_at_one_step_and_resume_goes_on_from_there(
+    engines: Engines, points: ModuleType, tmp_path: Path
+) -> None:
+    training = engines.train(points.run(steps=60, seconds=0.05), tmp_path / "run")
+    until(training, 3)
+    training.stop()
+    status = training.status()
+    assert status["state"] == "stopped"
+    assert 3 <= status["step"] < 60
+    latest = training.folder.latest()
+    assert latest is not None
+    assert latest.name == f"step-{status['step']:08d}.pt"
+    training.resume()
+    with pytest.raises(RuntimeError, match="still training"):
+        training.resume()
+    until(training, status["step"] + 2)
+    assert cluster.attach(tmp_path / "run").stop().status()["state"] == "stopped"
+    training.wait()
+    assert list(training.progress()["step"]) == list(range(1, training.status()["step"] + 1))
+
+
+def test_a_folder_of_another_run_is_refused_before_any_rank_is_asked(
+    engines: Engines, points: ModuleType, tmp_path: Path
+) -> None:
+    engines.train(points.run(steps=5), tmp_path / "run").wait()
+    with pytest.raises(ValueError, match=r"holds another run \(it differs in data\)"):
+        engines.train(points.run(steps=5, seconds=0.001), tmp_path / "run")
+    assert engines.map(abs, [-1]) == [1]
+
+
+def test_an_exception_on_one_rank_arrives_as_itself_with_its_rank(
+    engines: Engines, points: ModuleType, tmp_path: Path
+) -> None:
+    training = engines.train(points.run(broken=7), tmp_path / "run")
+    with pytest.raises(OSError, match="sample 7 is damaged") as caught:
+        training.wait()
+    assert "Raised on rank 1" in "".join(caught.value.__notes__)
+    assert "line" in "".join(caught.value.__notes__)
+    status = training.status()
+    assert status["state"] == "failed"
+    assert status["message"] == "OSError: sample 7 is damaged"
+    with pytest.raises(RuntimeError, match=r"failed at step .*sample 7 is damaged"):
+        cluster.attach(tmp_path / "run").wait()
+
+
+@pytest.mark.slow
+def test_ranks_that_die_are_started_again_and_go_on_from_the_checkpoint(
+    engines: Engines, points: ModuleType, tmp_path: Path
+) -> None:
+    run = points.run(steps=20, deadly_step=8, killed=str(tmp_path / "killed"))
+    training = engines.train(run, tmp_path / "run", max_restarts=1)
+    training.wait()
+    assert training.restarts == 1
+    assert (tmp_path / "killed").exists()
+    # Step 5 was the checkpoint: what came after it was done again, and each step is reported once.
+    assert list(training.progress()["step"]) == list(range(1, 21))
+
+
+@pytest.mark.slow
+def test_ranks_that_die_too_often_end_the_training(engines: Engines, points: ModuleType, tmp_path: Path) -> None:
+    run = points.run(deadly_step=2, killed=str(tmp_path / "killed"))
+    training = engines.train(run, tmp_path / "run", max_restarts=0)
+    with pytest.raises(ChildProcessError, match="rank 1 died: killed"):
+        training.wait()
+    assert training.status()["state"] == "failed"
+    assert engines.map(abs, [-1]) == [1]
+
+
+@pytest.mark.slow
+def test_closing_stops_what_is_training_at_its_next_step(points: ModuleType, tmp_path: Path) -> None:
+    with cluster.start(ranks=2) as engines:
+        training = engines.train(points.run(steps=500, seconds=0.05), tmp_path / "run")
+        until(training, 2)
+    assert training.status()["state"] == "stopped"
+    assert training.folder.latest() is not None
+    assert not [thread for thread in threading.enumerate() if thread.name == "training"]
+
+
+def test_attaching_to_nothing_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"has no run\.json"):
+        cluster.attach(tmp_path)
+
+
+def test_a_training_whose_process_is_gone_has_failed(tmp_path: Path) -> None:
+    training = Training(tmp_path / "run")
+    training.folder.begin("{}", steps=5)
+    # A process number beyond the kernel's largest.
+    text = (tmp_path / "run" / "status.json").read_text()
+    pid = training.folder.status()["pid"]
+    (tmp_path / "run" / "status.json").write_text(text.replace(f'"pid": {pid}', f'"pid": {2**22 + 1}'))
+    assert training.status()["state"] == "failed"
+    with pytest.raises(RuntimeError, match="that trained it is gone"):
+        training.wait()

@@ -1,0 +1,94 @@
+"""Learning curves from tables whose content is known."""
+
+import io
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.image import imread
+from matplotlib.lines import Line2D
+
+from climlab_dl.plot.curves import curves, png
+
+
+def x_of(line: Line2D) -> np.ndarray:
+    return np.asarray(line.get_xdata(), dtype=float)
+
+
+def y_of(line: Line2D) -> np.ndarray:
+    return np.asarray(line.get_ydata(), dtype=float)
+
+
+def segmentation(steps: int = 30) -> pd.DataFrame:
+    step = np.arange(1, steps + 1)
+    table = pd.DataFrame({"step": step, "loss": 1.0 / step})
+    evaluated = np.where(step % 10 == 0, step / 100.0, np.nan)
+    for name in ("iou_background", "iou_river", "iou_mean", "iou_per_sample"):
+        table[name] = evaluated
+    table["baseline_iou_mean"] = np.where(step % 10 == 0, 0.33, np.nan)
+    return table
+
+
+def errors() -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "step": [10, 20],
+            "loss": [0.5, -0.5],
+            "mae_Omega_m": [0.04, 0.02],
+            "baseline_mae_Omega_m": [0.08, 0.08],
+        }
+    )
+
+
+def test_the_loss_is_drawn_as_reported_and_the_step_axis_ends_where_the_training_will() -> None:
+    left, right = curves(segmentation(), steps=100).axes
+    (line,) = left.lines
+    np.testing.assert_allclose(y_of(line), 1.0 / np.arange(1, 31))
+    assert left.get_yscale() == "log"
+    assert left.get_xlim() == right.get_xlim() == (0, 100)
+
+
+def test_metrics_are_drawn_at_the_steps_that_evaluated_and_labelled_with_the_latest_value() -> None:
+    _, right = curves(segmentation()).axes
+    measured = [line for line in right.lines if line.get_linestyle() == "-"]
+    assert len(measured) == 3  # iou_per_sample is a benchmark's number, not a class
+    for line in measured:
+        np.testing.assert_array_equal(x_of(line), [10, 20, 30])
+        np.testing.assert_allclose(y_of(line), [0.1, 0.2, 0.3])
+    assert {text.get_text() for text in right.texts} == {"background 0.30", "river 0.30", "mean 0.30"}
+
+
+def test_labels_of_equal_values_do_not_cover_each_other() -> None:
+    _, right = curves(segmentation()).axes
+    heights = sorted(text.xy[1] for text in right.texts)  # type: ignore[attr-defined]
+    low, high = right.get_ylim()
+    assert np.all(np.diff(heights) > 0.08 * (high - low))
+
+
+def test_the_score_of_an_all_background_mask_is_dashed() -> None:
+    _, right = curves(segmentation()).axes
+    (dashed,) = [line for line in right.lines if line.get_linestyle() == "--"]
+    np.testing.assert_allclose(y_of(dashed), [0.33, 0.33])
+
+
+def test_errors_are_shares_of_the_priors_and_a_negative_loss_is_on_a_linear_axis() -> None:
+    left, right = curves(errors()).axes
+    assert left.get_yscale() == "linear"
+    # 0.04 / 0.08 and 0.02 / 0.08; dashed at 1 is the prior.
+    np.testing.assert_allclose(y_of(right.lines[0]), [0.5, 0.25])
+    np.testing.assert_allclose(y_of(right.lines[1]), [1.0, 1.0])
+    assert [text.get_text() for text in right.texts] == ["Omega_m 0.25"]
+
+
+@pytest.mark.parametrize("columns", [["step", "loss"], ["step", "loss", "iou_mean"]])
+def test_a_training_without_reports_says_so(columns: list[str]) -> None:
+    left, right = curves(pd.DataFrame(columns=columns).astype(float)).axes
+    assert left.texts[0].get_text() == "no report yet"
+    assert right.texts[0].get_text() == "no evaluation yet"
+
+
+def test_png_is_a_picture_of_the_figure() -> None:
+    picture = imread(io.BytesIO(png(curves(segmentation(), "title"))))
+    height, width, _ = picture.shape
+    assert (width, height) == (864, 307)  # 9.0 x 3.2 inches at 96 dots an inch
+    assert np.ptp(picture[..., :3]) > 0.9
