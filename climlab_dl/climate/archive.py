@@ -115,7 +115,7 @@ def _find(source: Source) -> list[Path]:
     if path.is_file() or _is_store(path):
         return [path]
     if path.is_dir():
-        found = [p for p in sorted(path.iterdir()) if p.suffix.lower() in _ENDINGS or _is_store(p)]
+        found = _within(path)
         if not found:
             raise FileNotFoundError(f"{path} has no climate files (looked for {' '.join(_ENDINGS)} and Zarr stores).")
         return found
@@ -125,6 +125,13 @@ def _find(source: Source) -> list[Path]:
             return [file for p in found for file in _find(p)]
         raise FileNotFoundError(f"Nothing matches {path} (searched from {Path.cwd()}).")
     raise FileNotFoundError(f"There is no {path} (searched from {Path.cwd()}).")
+
+
+def _within(folder: Path) -> list[Path]:
+    """Climate files of a folder; of the folders in it where it has none itself (train, validation; AR, TC)."""
+    inside = sorted(folder.iterdir())
+    found = [path for path in inside if path.suffix.lower() in _ENDINGS or _is_store(path)]
+    return found or [path for one in inside if one.is_dir() for path in _within(one)]
 
 
 def _is_store(path: Path) -> bool:

@@ -6,10 +6,9 @@ import numpy as np
 import xarray as xr
 
 from climlab_dl.climate.fields import FAMILIES, FIELDS, GRAVITY, missing
+from climlab_dl.climate.mesh import Mesh, mesh_of
 from climlab_dl.climate.parts import LABELS, MASK
-from climlab_dl.climate.sphere import EARTH_RADIUS_KM
 
-RADIUS = 1000.0 * EARTH_RADIUS_KM
 TRANSPORT_TOP = 200.0
 """Pressure in hPa above which water vapour transport is not counted, as in most river catalogues."""
 
@@ -17,15 +16,14 @@ TRANSPORT_TOP = 200.0
 def vorticity(u: xr.DataArray, v: xr.DataArray) -> xr.DataArray:
     """Relative vorticity in 1/s of a wind on the sphere: (d v / d lon - d (u cos lat) / d lat) / (a cos lat).
 
-    Centred differences; the columns close round the globe where the grid does, rows never do. On a pole it is the
-    circulation round the next row over the area inside. The order of latitude does not matter.
+    The columns close round the globe where the grid does, rows never do; the order of latitude does not matter.
 
     Parameters
     ----------
     u, v : DataArray
         Eastward and northward wind (..., lat, lon) in m/s.
     """
-    return _on_sphere(_curl, u, v, "VORT850")
+    return _on_sphere(Mesh.vorticity, u, v)
 
 
 def divergence(u: xr.DataArray, v: xr.DataArray) -> xr.DataArray:
@@ -37,7 +35,7 @@ def divergence(u: xr.DataArray, v: xr.DataArray) -> xr.DataArray:
         Eastward and northward wind (..., lat, lon) in m/s.
     """
     # Turned a quarter to the left, a wind's divergence becomes its vorticity.
-    return _on_sphere(lambda u, v, lat, lon: _curl(-v, u, lat, lon), u, v, "DIV850")
+    return _on_sphere(lambda mesh, u, v: mesh.vorticity(-v, u), u, v)
 
 
 def speed(u: xr.DataArray, v: xr.DataArray) -> xr.DataArray:
@@ -152,14 +150,16 @@ def _integral(values: np.ndarray, pressure: np.ndarray, ground: np.ndarray | Non
 
 
 def _on_sphere(
-    formula: Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], np.ndarray],
-    u: xr.DataArray,
-    v: xr.DataArray,
-    name: str,
+    formula: Callable[[Mesh, np.ndarray, np.ndarray], np.ndarray], u: xr.DataArray, v: xr.DataArray
 ) -> xr.DataArray:
-    lat, lon = u["lat"].values, u["lon"].values
-    found = xr.apply_ufunc(
-        lambda u, v: formula(u, v, lat, lon).astype(np.float32),
+    mesh = mesh_of(u["lat"].values, u["lon"].values)
+
+    def snapshots(u: np.ndarray, v: np.ndarray) -> np.ndarray:
+        pairs = zip(u.reshape(-1, *u.shape[-2:]), v.reshape(-1, *v.shape[-2:]), strict=True)
+        return np.stack([formula(mesh, *pair) for pair in pairs]).reshape(u.shape).astype(np.float32)
+
+    return xr.apply_ufunc(
+        snapshots,
         u,
         v,
         input_core_dims=[["lat", "lon"], ["lat", "lon"]],
@@ -167,30 +167,3 @@ def _on_sphere(
         dask="parallelized",
         output_dtypes=[np.float32],
     )
-    field = FIELDS[name]
-    return found.rename(None).assign_attrs(units=field.unit, standard_name=field.standard_name)
-
-
-def _curl(u: np.ndarray, v: np.ndarray, lat: np.ndarray, lon: np.ndarray) -> np.ndarray:
-    phi = np.deg2rad(lat)
-    cosine = np.cos(phi)[:, None]
-    momentum = u * cosine
-    with np.errstate(divide="ignore", invalid="ignore"):
-        curl = (_by_longitude(v, lon) - np.gradient(momentum, phi, axis=-2)) / (RADIUS * cosine)
-    for pole, inner in ((0, 1), (-1, -2)):
-        if abs(abs(lat[pole]) - 90) < 1e-6:
-            # Circulation round the next row, 2 pi a u cos lat, over the cap inside it, 2 pi a^2 (1 - sin |lat|).
-            cap = RADIUS * (1 - abs(np.sin(phi[inner])))
-            curl[..., pole, :] = np.sign(lat[pole]) * momentum[..., inner, :].mean(axis=-1, keepdims=True) / cap
-    return curl
-
-
-def _by_longitude(values: np.ndarray, lon: np.ndarray) -> np.ndarray:
-    """Differentiate by longitude in radians; a limited area is cut where its columns leave the greatest gap."""
-    gaps = np.mod(np.diff(lon, append=lon[0]), 360.0)
-    if gaps.max() < 1.5 * np.median(gaps):
-        apart = np.mod(np.roll(lon, -1) - np.roll(lon, 1), 360.0)
-        return (np.roll(values, -1, -1) - np.roll(values, 1, -1)) / np.deg2rad(apart)
-    start = (int(np.argmax(gaps)) + 1) % lon.size
-    contiguous = np.deg2rad(np.unwrap(np.roll(lon, -start), period=360.0))
-    return np.roll(np.gradient(np.roll(values, -start, -1), contiguous, axis=-1), start, -1)

@@ -1,4 +1,8 @@
-"""The one grid convention inside: latitude ascends, longitude is 0..360 and ascends; and the way back."""
+"""The one grid convention inside: latitude ascends, longitude is 0..360 and ascends; and the way back.
+
+A region across the Greenwich meridian keeps its columns together: its longitudes ascend from within 0..360 and go on
+beyond 360, so that neighbours in the array are neighbours on the Earth.
+"""
 
 from dataclasses import dataclass
 from typing import TypeVar
@@ -54,13 +58,17 @@ class Grid:
         down = lat.size > 1 and lat[0] > lat[-1]
         rows = slice(None, None, -1) if down else slice(None)
         _one_way(np.diff(lat[rows]), "latitude", where)
-        seam = lon.size > 2 and np.isclose(abs(lon[-1] - lon[0]), 360, atol=1e-4)
-        kept = lon[:-1] if seam else lon
+        closed = lon.size > 2 and np.isclose(abs(lon[-1] - lon[0]), 360, atol=1e-4)
+        kept = lon[:-1] if closed else lon
         back = lon.size > 1 and np.median(_turn(np.diff(kept))) < 0
         _one_way(_turn(np.diff(kept[::-1] if back else kept)), "longitude", where)
         inside = wrapped(kept)
         order = np.argsort(inside)
-        columns = slice(None) if lon.size == order.size and (np.diff(order) == 1).all() else order
+        gaps = np.mod(np.diff(inside[order], append=inside[order[0]]), 360)
+        if gaps.max() > 1.5 * np.median(gaps):  # a region: begin behind the part of the globe that it leaves out
+            order = np.roll(order, -1 - int(np.argmax(gaps)))
+            inside = inside + 360 * (inside < inside[order[0]])
+        columns = slice(None) if not closed and (np.diff(order) == 1).all() else order
         came: dict[str, dict[str, float | str]] = {"lat": {}, "lon": {}}
         if down:
             came["lat"]["came_descending"] = 1
@@ -68,7 +76,7 @@ class Grid:
             came["lon"]["came_descending"] = 1
         if not isinstance(columns, slice):
             came["lon"]["came_from"] = float(kept[-1] if back else kept[0])
-        if seam:
+        if closed:
             came["lon"]["came_closed"] = 1
         return cls(lat=lat[rows], lon=inside[order], rows=rows, columns=columns, came=came)
 

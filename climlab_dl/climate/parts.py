@@ -4,12 +4,14 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+import dask.array as da
 import numpy as np
 import xarray as xr
 
 from climlab_dl.climate import times
-from climlab_dl.climate.fields import CLASSES, FAMILIES, FIELDS, RIVER, UNLABELLED
+from climlab_dl.climate.fields import BACKGROUND, CLASSES, CYCLONE, FAMILIES, FIELDS, RIVER, UNLABELLED
 from climlab_dl.climate.grid import Grid
 from climlab_dl.climate.stack import Stack
 from climlab_dl.climate.units import SAME, Conversion
@@ -18,7 +20,13 @@ log = logging.getLogger(__name__)
 
 MASK = "mask"
 LABELS = "labels"
-"""Variable with every labelling of a source that has several: (time, labelling, lat, lon), one bit a class."""
+"""Variable with every labelling of a source that has several: (time, annotator, lat, lon), one bit a class."""
+
+ANNOTATOR = "annotator"
+"""The dimension of `LABELS` before latitude and longitude."""
+
+NUMBERS = {"run": "run of the model", "labelling": "labelling"}
+"""Coordinates along time that tell snapshots of the same time apart."""
 
 MASK_ATTRIBUTES = {
     "long_name": "class of weather",
@@ -26,7 +34,7 @@ MASK_ATTRIBUTES = {
     "flag_meanings": " ".join(CLASSES),
 }
 LABELS_ATTRIBUTES = {
-    "long_name": "classes of weather drawn by each labelling",
+    "long_name": "classes of weather as each annotator drew them",
     "flag_masks": np.array([1, 2], np.int8),
     "flag_meanings": " ".join(CLASSES[1:]),
 }
@@ -46,6 +54,8 @@ class Content:
         To SI.
     original : str
         What the file calls it.
+    component : int, optional
+        Which of the first inner dimension this is, where one reading of a file yields several variables.
     """
 
     read: Callable[[int, int], np.ndarray]
@@ -53,6 +63,7 @@ class Content:
     inner: tuple[int, ...] = ()
     conversion: Conversion = SAME
     original: str = ""
+    component: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,8 +77,8 @@ class Part:
         File number and index in it of each snapshot.
     time : Variable
         Time of each snapshot.
-    run : ndarray of int
-        Number of the model run of each snapshot, -1 where there is none.
+    numbers : ndarray of int, shape (time, 2)
+        Number of the model run and of the labelling of each snapshot, -1 where there is none.
     grid : Grid
     contents : mapping
         By canonical name.
@@ -80,7 +91,7 @@ class Part:
     files: Sequence[Path]
     where: np.ndarray
     time: xr.Variable
-    run: np.ndarray
+    numbers: np.ndarray
     grid: Grid
     contents: Mapping[str, Content]
     coordinates: Mapping[str, xr.Variable] = field(default_factory=dict)
@@ -92,21 +103,16 @@ class Part:
 
     def dataset(self) -> xr.Dataset:
         """Lazy dataset with times in order, and the file of each snapshot in ``encoding["files"]``."""
-        order = _order(self.time.values, self.run)
+        order = _order(self.time.values, self.numbers)
         where = self.where[order]
-        shape = (self.grid.lat.size, self.grid.lon.size)
-        variables = {}
+        variables: dict[str, Any] = {}
+        stacks: dict[int, da.Array] = {}
         for name, content in self.contents.items():
-            integer = name in (MASK, LABELS)
-            stack = Stack(
-                read=content.read,
-                where=where,
-                inner=(*content.inner, *shape),
-                grid=self.grid,
-                dtype=np.dtype(np.int8 if integer else np.float32),
-                conversion=content.conversion,
-            )
-            variables[name] = (("time", *content.dims, "lat", "lon"), stack.lazy(), _attributes(name, content.original))
+            if (key := id(content.read)) not in stacks:
+                stacks[key] = self._stack(content, where, np.int8 if name in (MASK, LABELS) else np.float32)
+            values = stacks[key] if content.component is None else _component(stacks[key], content.component)
+            dims = ("time", *content.dims, "lat", "lon")
+            variables[name] = (dims, values, _attributes(name, content.original))
         came = self.grid.came
         coordinates = {
             "time": ("time", self.time.values[order], {"standard_name": "time"} if self._dated else self.time.attrs),
@@ -114,13 +120,35 @@ class Part:
             "lon": ("lon", self.grid.lon, {"standard_name": "longitude", "units": "degrees_east", **came["lon"]}),
             **self.coordinates,
         }
-        if (self.run >= 0).any():
-            coordinates["run"] = ("time", self.run[order].astype(np.int32), {"long_name": "number of the model run"})
+        for column, (name, meaning) in enumerate(NUMBERS.items()):
+            if (self.numbers[:, column] >= 0).any():
+                numbers = self.numbers[order, column].astype(np.int32)
+                coordinates[name] = ("time", numbers, {"long_name": f"number of the {meaning}"})
         dataset = xr.Dataset(variables, coordinates)
         dataset.encoding["files"] = [self.files[i] for i in where[:, 0]]
         if self.unrecognised:
             dataset.attrs["unrecognised"] = " ".join(self.unrecognised)
         return dataset
+
+    def _stack(self, content: Content, where: np.ndarray, dtype: type) -> da.Array:
+        return Stack(
+            read=content.read,
+            where=where,
+            inner=(*content.inner, self.grid.lat.size, self.grid.lon.size),
+            grid=self.grid,
+            dtype=np.dtype(dtype),
+            conversion=content.conversion,
+        ).lazy()
+
+
+def _component(values: da.Array, index: int) -> da.Array:
+    """Take one of several variables that are read together; a block at a time, so that a long archive stays small."""
+    meta = np.empty((0, 0, 0), values.dtype)
+    return da.map_blocks(_take, values, index, drop_axis=1, dtype=values.dtype, meta=meta)
+
+
+def _take(block: np.ndarray, index: int) -> np.ndarray:
+    return block[:, index]
 
 
 def combine(parts: Sequence[Part]) -> xr.Dataset:
@@ -168,14 +196,13 @@ def _in_time(group: list[xr.Dataset]) -> xr.Dataset:
             group, "time", data_vars="minimal", coords="minimal", compat="override", join="override",
             combine_attrs="override",
         )  # fmt: skip
-        order = _order(whole["time"].values, whole["run"].values if "run" in whole.coords else None)
+        order = _order(whole["time"].values, _numbers(whole))
         whole, files = whole.isel(time=order), [files[i] for i in order]
-    run = whole["run"].values if "run" in whole.coords else np.full(whole.sizes["time"], -1)
-    when = whole["time"].values
+    keys = list(zip(*_numbers(whole).T, whole["time"].values, strict=True))
     for i in range(1, len(files)):
-        if when[i] == when[i - 1] and run[i] == run[i - 1]:
+        if keys[i] == keys[i - 1]:
             raise ValueError(
-                f"Two snapshots of the same time {when[i]}: in {files[i - 1]} and in {files[i]}. "
+                f"Two snapshots of the same time {keys[i][-1]}: in {files[i - 1]} and in {files[i]}. "
                 "Leave one of the files out."
             )
     whole.encoding["files"] = files
@@ -191,6 +218,8 @@ def _in_variables(one: xr.Dataset, two: xr.Dataset) -> xr.Dataset:
             f"{a} and {b} both have {', '.join(sorted(map(str, shared)))}, but only one of them has "
             f"{', '.join(only)}. Leave these out with names={{{only[0]!r}: None}}, or open the files one at a time."
         )
+    if {MASK, LABELS} & set(one.data_vars) or {MASK, LABELS} & set(two.data_vars):
+        one, two = _labelled_times(one, two)
     if one.sizes["time"] != two.sizes["time"] or (one["time"].values != two["time"].values).any():
         raise ValueError(
             f"{a} has {', '.join(map(str, one.data_vars))} at {_span(one)}, {b} has "
@@ -203,10 +232,29 @@ def _in_variables(one: xr.Dataset, two: xr.Dataset) -> xr.Dataset:
     return whole.assign_attrs(unrecognised=unrecognised) if unrecognised else whole
 
 
-def _order(time: np.ndarray, run: np.ndarray | None) -> np.ndarray:
-    """By run of the model, then by time."""
-    by_time = np.argsort(time, kind="stable")
-    return by_time if run is None else by_time[np.argsort(run[by_time], kind="stable")]
+def _labelled_times(one: xr.Dataset, two: xr.Dataset) -> tuple[xr.Dataset, xr.Dataset]:
+    """Keep the times that both have, because labels are drawn at some times of a longer archive."""
+    shared = np.intersect1d(one["time"].values, two["time"].values)
+    pair = []
+    for dataset in (one, two):
+        kept = np.flatnonzero(np.isin(dataset["time"].values, shared))
+        chosen = dataset.isel(time=kept)
+        chosen.encoding["files"] = [dataset.encoding["files"][i] for i in kept]
+        pair.append(chosen)
+    if 0 < len(shared) < max(one.sizes["time"], two.sizes["time"]):
+        log.warning("Labels and fields share %d times; the others are left out", len(shared))
+    return (pair[0], pair[1]) if len(shared) else (one, two)
+
+
+def _order(time: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """By run of the model, then by time, then by labelling."""
+    run, labelling = numbers.T
+    return np.lexsort((labelling, np.unique(time, return_inverse=True)[1], run))
+
+
+def _numbers(dataset: xr.Dataset) -> np.ndarray:
+    none = np.full(dataset.sizes["time"], -1)
+    return np.stack([dataset[name].values if name in dataset.coords else none for name in NUMBERS], axis=1)
 
 
 def _span(dataset: xr.Dataset) -> str:
@@ -245,3 +293,31 @@ def as_mask(values: np.ndarray, where: str) -> np.ndarray:
             "names={'their name': None} to leave them out."
         )
     return values.astype(np.int8)
+
+
+def as_bits(masks: np.ndarray) -> np.ndarray:
+    """Masks as one bit a class: 1 cyclone, 2 river."""
+    return np.where(masks == CYCLONE, 1, np.where(masks == RIVER, 2, 0)).astype(np.int8)
+
+
+def as_classes(labels: np.ndarray) -> np.ndarray:
+    """Bits of `as_bits` as classes; where both are set it is a cyclone, as in Kurth et al. 2018."""
+    return np.where(labels & 1, CYCLONE, np.where(labels & 2, RIVER, BACKGROUND)).astype(np.int8)
+
+
+def labelled(snapshot: xr.Dataset) -> np.ndarray:
+    """Mask of a snapshot for a layout that knows no unlabelled pixels.
+
+    Raises
+    ------
+    ValueError
+        When it has some.
+    """
+    mask = snapshot[MASK].values
+    if (mask == UNLABELLED).any():
+        raise ValueError(
+            f"The mask of {snapshot['time'].values} has {int((mask == UNLABELLED).sum())} unlabelled pixels "
+            f"({UNLABELLED}), which this layout cannot say. Make them background first, with fields.mask.clip(min=0), "
+            "or save as .nc or .zarr."
+        )
+    return mask

@@ -92,6 +92,44 @@ def dates(raw: xr.Variable) -> np.ndarray:
     return cftime.num2date(raw.values, raw.attrs["units"], raw.attrs.get("calendar", "standard"))
 
 
+def dated(time: xr.DataArray) -> cftime.datetime:
+    """Give one decoded time as a cftime date."""
+    value: Any = time.values[()]
+    if isinstance(value, np.datetime64):
+        moment = value.astype("datetime64[us]").item()
+        return cftime.datetime(*moment.timetuple()[:6], moment.microsecond, calendar="standard")
+    return value
+
+
+def names(fields: xr.Dataset) -> list[str]:
+    """Name snapshots ``data-YYYY-MM-DD-TT-R``, TT being the three-hourly step of the day and R the model run.
+
+    Raises
+    ------
+    ValueError
+        When a time is not a date, or two times fall into the same three hours.
+    """
+    if calendar(fields["time"]) == "none":
+        raise ValueError(
+            f"The times are {fields['time'].values[:2]}..., not dates, and a file's name has to say when its snapshot "
+            "is. Give dates with fields.assign_coords(time=...)."
+        )
+    found = []
+    for i in range(fields.sizes["time"]):
+        date = dated(fields["time"][i])
+        run = int(fields["run"][i]) if "run" in fields.coords else 1
+        copy = f"_{int(fields['labelling'][i])}" if "labelling" in fields.coords else ""
+        step = date.hour // _HOURS_A_STEP
+        found.append(f"data-{date.year:04d}-{date.month:02d}-{date.day:02d}-{step:02d}-{run}{copy}")
+    if len(set(found)) < len(found):
+        twice = next(name for name in found if found.count(name) > 1)
+        raise ValueError(
+            f"Two snapshots would both be {twice}: names of this layout tell three-hourly steps apart, no finer. "
+            "Thin the times first, for example with fields.isel(time=slice(None, None, 3))."
+        )
+    return found
+
+
 def calendar(times: xr.DataArray | xr.Variable) -> str:
     """CF name of the calendar of decoded times, or ``"none"`` where they are not dates."""
     if np.issubdtype(times.dtype, np.datetime64):

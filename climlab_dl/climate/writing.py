@@ -1,23 +1,24 @@
-"""Back to files: written beside the old one and renamed, so that a reader sees the old or the new, never a half."""
+"""Back to files: CF NetCDF and Zarr here, the layouts of DeepCAM and ClimateNet in their own modules."""
 
-import os
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import xarray as xr
 from dask.base import compute
 
+from climlab_dl.climate.files import beside
+from climlab_dl.climate.formats import climatenet, deepcam
+
+Layout = Literal["cf", "deepcam", "climatenet"]
+_FOLDERS: dict[str, Callable[[xr.Dataset, Path], Path]] = {"deepcam": deepcam.write, "climatenet": climatenet.write}
 _PACKED_STEPS = 65534  # of int16, less the fill value and one
 
 
-def save(fields: xr.Dataset, path: str | Path, *, packed: bool = False) -> Path:
+def save(fields: xr.Dataset, path: str | Path, *, layout: Layout = "cf", packed: bool = False) -> Path:
     """Write a dataset, snapshot by snapshot, in a form that `archive.open` and others read.
 
     Parameters
@@ -25,7 +26,10 @@ def save(fields: xr.Dataset, path: str | Path, *, packed: bool = False) -> Path:
     fields : Dataset
         As `archive.open` gives it, lazy or not, with or without ``mask``.
     path : str or Path
-        ``*.nc`` for NetCDF (CF-1.11) and ``*.zarr`` for Zarr.
+        ``*.nc`` for NetCDF and ``*.zarr`` for Zarr; a folder for the layouts of one file a snapshot.
+    layout : {"cf", "deepcam", "climatenet"}
+        CF-1.11; or HDF5 files and ``stats.h5`` as DeepCAM's reader wants them, with the 16 channels of CAM5; or NetCDF
+        files as ClimateNet's does.
     packed : bool
         Store fields of a NetCDF file as int16 between their smallest and largest value, which halves it and keeps a
         65,000th of the range. Masks are integers in any case.
@@ -38,36 +42,23 @@ def save(fields: xr.Dataset, path: str | Path, *, packed: bool = False) -> Path:
     Raises
     ------
     ValueError
-        When the ending is neither, so that the format is unknown.
+        When the ending is neither, or the layout cannot hold the dataset.
     """
     path = Path(path).expanduser()
-    endings: dict[str, Callable[[xr.Dataset, Path], Any]] = {
-        ".nc": lambda dataset, beside: dataset.to_netcdf(
-            beside, engine="netcdf4", encoding=_encoding(dataset, packed), unlimited_dims=["time"]
-        ),
-        ".zarr": lambda dataset, beside: dataset.to_zarr(beside, consolidated=False),
-    }
-    if path.suffix not in endings:
-        raise ValueError(f"{path} ends in {path.suffix!r}; expected .nc or .zarr. ")
+    if layout in _FOLDERS:
+        return _FOLDERS[layout](fields, path)
+    if path.suffix not in (".nc", ".zarr"):
+        raise ValueError(
+            f"{path} ends in {path.suffix!r}; expected .nc or .zarr. "
+            "For a folder with a file a snapshot choose layout='deepcam' or layout='climatenet'."
+        )
     dataset = _described(fields)
-    with beside(path) as temporary:
-        endings[path.suffix](dataset, temporary)
+    with beside(path) as new:
+        if path.suffix == ".zarr":
+            dataset.to_zarr(new, consolidated=False)
+        else:
+            dataset.to_netcdf(new, engine="netcdf4", encoding=_encoding(dataset, packed), unlimited_dims=["time"])
     return path
-
-
-@contextmanager
-def beside(path: Path) -> Iterator[Path]:
-    """Give a path to write to; what is there at the end takes the place of ``path`` in one step."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-    try:
-        new = folder / path.name
-        yield new
-        if path.is_dir():
-            os.rename(path, folder / "old")
-        os.replace(new, path)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _described(fields: xr.Dataset) -> xr.Dataset:

@@ -2,11 +2,15 @@
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
+import h5py
 import xarray as xr
 
-from climlab_dl.climate.formats import cf
+from climlab_dl.climate.formats import annotations, cf, deepcam, extremeweather
 from climlab_dl.climate.formats.header import Header
 from climlab_dl.climate.parts import Part
 
@@ -16,24 +20,45 @@ def read(paths: Sequence[Path], names: Mapping[str, str | None], problems: list[
 
     A file that cannot be read ends it, or is noted in ``problems`` and left out where such a list is given.
     """
-    headers: list[Header] = []
+    found: dict[str, list[Any]] = {kind: [] for kind in ("deepcam", "extremeweather", "annotations", "cf")}
     for path in _shown(paths):
         try:
-            headers += _headers(path)
+            kind, opened = _open(path)
+            found[kind] += opened
         except (OSError, ValueError) as error:
             if problems is None:
                 raise
             problems.append(str(error))
-    return cf.parts(headers, names)
+    return [
+        *cf.parts(found["cf"], names),
+        *annotations.parts(found["annotations"]),
+        *deepcam.parts(found["deepcam"], names),
+        *extremeweather.parts(found["extremeweather"], names),
+    ]
 
 
-def _headers(path: Path) -> Iterable[Header]:
-    kind = _kind(path)
-    return [Header(path, dataset) for dataset in _datasets(path, kind)]
+def _open(path: Path) -> tuple[str, list[Any]]:
+    """Give the kind of a file, and what its format's module reads it from."""
+    engine = _engine(path)
+    if engine == "netcdf4" and (module := _hdf5(path)) is not None:
+        return module.__name__.rpartition(".")[2], [module.Sample.of(path)]
+    headers = [Header(path, dataset) for dataset in _datasets(path, engine)]
+    return "annotations" if annotations.recognises(headers[0]) else "cf", headers
 
 
-def _kind(path: Path) -> str:
-    """Format by the first bytes; a name's ending proves nothing."""
+def _hdf5(path: Path) -> ModuleType | None:
+    """Find the module of an HDF5 file that is not NetCDF."""
+    if not h5py.is_hdf5(path):
+        return None
+    try:
+        with h5py.File(path, locking=False) as file:
+            return next((module for module in (deepcam, extremeweather) if module.recognises(file)), None)
+    except OSError as error:
+        raise unreadable(path, error) from None
+
+
+def _engine(path: Path) -> str:
+    """Say by the first bytes which engine of xarray opens a file; a name's ending proves nothing."""
     if path.is_dir():
         return "zarr"
     with path.open("rb") as file:
@@ -41,6 +66,8 @@ def _kind(path: Path) -> str:
     if start == b"\x89HDF\r\n\x1a\n" or start[:4] in (b"CDF\x01", b"CDF\x02", b"CDF\x05"):
         return "netcdf4"
     if start[:4] == b"GRIB":
+        if find_spec("cfgrib") is None:
+            raise OSError(f"{path} is GRIB, which needs the package cfgrib: pip install 'climlab-dl[grib]'.")
         return "cfgrib"
     raise OSError(
         f"{path} is none of NetCDF, HDF5, Zarr and GRIB (it begins with {start!r}); a text file or a failed download?"
@@ -49,11 +76,17 @@ def _kind(path: Path) -> str:
 
 def _datasets(path: Path, engine: str) -> list[xr.Dataset]:
     """Open with xarray, without decoding times, and close: arrays open the file again when they are read."""
+    options: dict[str, Any] = {"chunks": None, "cache": False, "decode_times": False}
     try:
         with warnings.catch_warnings():
             # Warnings of xarray about fill values and metadata of files that we did not write help nobody here.
             warnings.simplefilter("ignore")
-            dataset = xr.open_dataset(path, engine=engine, chunks=None, cache=False, decode_times=False)
+            if engine == "cfgrib":
+                import cfgrib  # pyright: ignore[reportMissingImports]
+
+                # One message file holds fields of several kinds of level, which are several datasets.
+                return cfgrib.open_datasets(str(path), backend_kwargs={"indexpath": ""}, **options)
+            dataset = xr.open_dataset(path, engine=engine, **options)
     except OSError as error:
         raise unreadable(path, error) from None
     dataset.close()

@@ -12,7 +12,7 @@ import xarray as xr
 from climlab_dl.climate import times
 from climlab_dl.climate.fields import FAMILIES, FIELDS, named
 from climlab_dl.climate.formats.header import VERSIONS, Header
-from climlab_dl.climate.parts import MASK, Content, Part, as_mask
+from climlab_dl.climate.parts import ANNOTATOR, LABELS, MASK, Content, Part, as_mask
 from climlab_dl.climate.units import SAME, Conversion, conversion
 
 log = logging.getLogger(__name__)
@@ -68,7 +68,8 @@ class Offer(NamedTuple):
     content: Content
     rank: int
     """0 is the surest: the user said so; 1 by our name, 2 by an alias, 3 by its standard name, 4 cut from levels."""
-    levels: np.ndarray | None = None
+    axis: tuple[str, xr.Variable] | None = None
+    """Name and coordinate of a dimension before latitude and longitude."""
 
 
 def parts(headers: Sequence[Header], names: Mapping[str, str | None]) -> list[Part]:
@@ -91,18 +92,16 @@ def _part(headers: list[Header], names: Mapping[str, str | None]) -> Part:
         for offer in offers:
             if offer.name not in found or offer.rank < found[offer.name].rank:
                 found[offer.name] = offer
-            if offer.levels is not None:
-                attributes = {"units": "hPa", "standard_name": "air_pressure"}
-                coordinates["level"] = xr.Variable("level", offer.levels, attributes)
+            if offer.axis is not None:
+                coordinates |= dict([offer.axis])
         if not offers and first.holds(first.dataset[name]):
             unrecognised.append(name)
     snapshots = [header.snapshots for header in headers]
-    runs = [times.from_name(header.path).run if header.snapshots == 1 else -1 for header in headers]
     return Part(
         files=[header.path for header in headers],
         where=np.array([(i, k) for i, n in enumerate(snapshots) for k in range(n)]),
         time=_time(headers),
-        run=np.repeat(runs, snapshots),
+        numbers=np.repeat([header.numbers for header in headers], snapshots, axis=0),
         grid=first.grid,
         contents={name: offer.content for name, offer in found.items()},
         coordinates=coordinates,
@@ -125,12 +124,16 @@ def _offers(headers: Sequence[Header], name: str, wanted: str | None) -> list[Of
     level = next((d for d in (several or scalars) if first.pressure(d) is not None), None)
     if family and level:
         return _at_levels(headers, name, family, level)
+    if name == LABELS and several == [ANNOTATOR]:
+        read = _reader(headers, name, (ANNOTATOR,))
+        content = Content(read=read, dims=(ANNOTATOR,), inner=(variable.sizes[ANNOTATOR],))
+        return [Offer(LABELS, content, rank=1, axis=(ANNOTATOR, first.dataset[ANNOTATOR].variable))]
     if several:
         return []
     read = _reader(headers, name)
     if (wanted or name).lower() in _MASKS:
         labels = Labels(read, [header.path for header in headers])
-        return [Offer(MASK, Content(read=labels, original=name), rank=0 if wanted else 1)]
+        return [Offer(MASK, Content(read=labels), rank=0 if wanted else 1)]
     by_name = FIELDS[wanted] if wanted in FIELDS else named(name)
     field = by_name or _BY_STANDARD_NAME.get(standard)
     if field is None:
@@ -159,7 +162,8 @@ def _at_levels(headers: Sequence[Header], name: str, family: str, level: str) ->
     if len(levels) > 1:
         read = _reader(headers, name, (level,))
         content = Content(read=read, dims=("level",), inner=levels.shape, conversion=to_si, original=name)
-        offers.append(Offer(family, content, rank=4, levels=levels))
+        axis = xr.Variable("level", levels, {"units": "hPa", "standard_name": "air_pressure"})
+        offers.append(Offer(family, content, rank=4, axis=("level", axis)))
     return offers
 
 

@@ -75,8 +75,17 @@ class Header:
     def times(self) -> list[cftime.datetime | None]:
         """Read the times in a text coordinate (ClimateNet writes the file's name there), or from the file's name."""
         if self.time is not None and self.time.dtype.kind in "OSU":
-            return [times.from_name(str(text)).time for text in np.atleast_1d(self.time.values)]
+            calendar = self.time.attrs.get("calendar", "standard")
+            return [times.from_name(str(text), calendar).time for text in np.atleast_1d(self.time.values)]
         return [times.from_name(self.path).time] if self.snapshots == 1 else [None] * self.snapshots
+
+    @property
+    def numbers(self) -> tuple[int, int]:
+        """Number of the model run and of the labelling, by the file's name; -1 where it does not say."""
+        if self.snapshots != 1:
+            return -1, -1
+        named = times.from_name(self.path)
+        return int(self.dataset.attrs.get("model_run", named.run)), named.labelling
 
     def beside(self, variable: xr.DataArray) -> list[str]:
         """Dimensions of a variable other than time, latitude, longitude and the version of ERA5."""

@@ -1,0 +1,59 @@
+"""ClimateNet's NetCDF files (Prabhat et al. 2021), one a snapshot; `cf` reads them, this writes them.
+
+``time`` is text, the file's own name; ``LABELS`` has no time. A run of the model that is not in the name, and a
+calendar, go into attributes that ClimateNet's reader does not look at.
+"""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from dask.local import get_sync
+
+from climlab_dl.climate import times
+from climlab_dl.climate.fields import FIELDS
+from climlab_dl.climate.files import beside
+from climlab_dl.climate.parts import LABELS, MASK, labelled
+
+log = logging.getLogger(__name__)
+
+TARGET = "LABELS"
+RUN = "model_run"
+"""Global attribute with the number of the run, or -1; without it the name's number is the run."""
+
+
+def write(fields: xr.Dataset, folder: Path) -> Path:
+    """Write a folder of ``data-YYYY-MM-DD-TT-R.nc``."""
+    if LABELS in fields:
+        log.warning("ClimateNet files have one labelling each; %s is left out, mask is kept", LABELS)
+    names = [str(name) for name in fields.data_vars if name in FIELDS]
+    if not names:
+        raise ValueError(
+            f"Found no field to write, only {', '.join(map(str, fields))}; expected some of {', '.join(FIELDS)}."
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    for i, name in enumerate(times.names(fields)):
+        snapshot = fields.isel(time=i).compute(scheduler=get_sync)
+        variables: dict[str, Any] = {
+            field: (
+                ("time", "lat", "lon"),
+                snapshot[field].values[None].astype(np.float32),
+                {"description": FIELDS[field].long_name, "units": FIELDS[field].unit},
+            )
+            for field in names
+        }
+        if MASK in fields:
+            variables[TARGET] = (("lat", "lon"), labelled(snapshot).astype(np.int64), {})
+        coordinates = {
+            "time": ("time", np.array([f"{name}.nc"], dtype=object), {"calendar": times.calendar(fields["time"])}),
+            "lat": ("lat", fields["lat"].values, {"units": "degrees_north"}),
+            "lon": ("lon", fields["lon"].values, {"units": "degrees_east"}),
+        }
+        run = int(snapshot["run"]) if "run" in snapshot.coords else -1
+        dataset = xr.Dataset(variables, coordinates, {RUN: run})
+        packing: dict[str, Any] = {"zlib": True, "complevel": 1, "shuffle": True, "_FillValue": np.float32(np.nan)}
+        with beside(folder / f"{name}.nc") as path:
+            dataset.to_netcdf(path, engine="netcdf4", encoding=dict.fromkeys(names, packing))
+    return folder
