@@ -13,14 +13,35 @@ import xarray as xr
 from numpy.typing import ArrayLike
 from tqdm import tqdm
 
+from climlab_dl.climate.climatology import density, occurrence, summary
+from climlab_dl.climate.files import beside
+from climlab_dl.climate.matching import match, scores
 from climlab_dl.climate.outlines import feature, outlines
 from climlab_dl.climate.scales import river_scale, saffir_simpson
 from climlab_dl.climate.snapshots import Layout, as_classes, class_names, read, times_of
 from climlab_dl.climate.survey import Survey, label
+from climlab_dl.climate.trackfiles import to_netcdf, to_teca, to_tempest
+from climlab_dl.climate.trackreading import read_tracks
 from climlab_dl.climate.tracks import Linking, Tracker, time_text
-from climlab_dl.climate.writing import beside
 
-__all__ = ["Linking", "find", "regions", "river_scale", "saffir_simpson", "to_csv", "to_geojson"]
+__all__ = [
+    "Linking",
+    "density",
+    "find",
+    "match",
+    "occurrence",
+    "read_tracks",
+    "regions",
+    "river_scale",
+    "saffir_simpson",
+    "scores",
+    "summary",
+    "to_csv",
+    "to_geojson",
+    "to_netcdf",
+    "to_teca",
+    "to_tempest",
+]
 
 
 def regions(mask: xr.DataArray | ArrayLike, connectivity: int = 8) -> Any:
