@@ -60,9 +60,9 @@ def execute(path: Path, out_folder: Path, parameters: Mapping[str, Any] | None =
         A cell failed; the message has the cell and its error.
     """
     import nbformat
-    from jupyter_client.manager import AsyncKernelManager
     from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+    from traitlets.config import Config
 
     out_folder = Path(out_folder).resolve()
     out_folder.mkdir(parents=True, exist_ok=True)
@@ -72,14 +72,15 @@ def execute(path: Path, out_folder: Path, parameters: Mapping[str, Any] | None =
     with tempfile.TemporaryDirectory(prefix="climlab-dl-ipython-") as ipython:
         # Sockets in a folder of ours: nobody else on the machine can speak to the kernel.
         transport = "tcp" if os.name == "nt" else "ipc"
-        kernel = AsyncKernelManager(connection_file=str(Path(ipython) / "kernel.json"), transport=transport)
+        kernel = {"transport": transport, "connection_file": str(Path(ipython) / "kernel.json")}
         client = NotebookClient(
             notebook,
-            km=kernel,
+            config=Config(AsyncKernelManager=kernel),
+            kernel_name="python3",
             timeout=CELL_TIMEOUT,
             resources={"metadata": {"path": str(out_folder)}},
             on_cell_start=diary.start,
-            on_cell_complete=diary.complete,
+            on_cell_executed=diary.complete,
         )
         try:
             # Connection files of clusters, history and profiles of this run stay out of the user's own.
@@ -202,7 +203,7 @@ class _Diary:
             self._since = time.monotonic()
             self._say(self.here)
 
-    def complete(self, cell: Any, cell_index: int) -> None:
+    def complete(self, cell: Any, cell_index: int, execute_reply: Any) -> None:
         self._since = None
 
     def close(self) -> None:

@@ -147,7 +147,7 @@ class Explorer:
 
         names = [str(field.name) for field in self.fields]
         data, pieces, first = self.frames(slice(0, 1) if self.live else slice(None), names[:1] if self.live else names)
-        frames = ColumnDataSource(data)
+        frames = ColumnDataSource(data, name="frames")
         outlines = ColumnDataSource(pieces, tags=first)
         looks = {
             name: styles.style(field, self._values(data, name) if name in data else None)

@@ -97,7 +97,9 @@ def figure(
     classes = LinearColorMapper(palette=colors, low=-0.5, high=len(colors) - 0.5)
     overlay = figure.image(image="layer", color_mapper=classes, global_alpha=OPACITY, name="overlay", **frame)
     xs, ys = canvas.clip(*graticule(canvas.crs))
-    figure.multi_line(xs, ys, line_color="#606060", line_width=0.5, line_alpha=0.5, line_dash="dotted", name="graticule")
+    figure.multi_line(
+        xs, ys, line_color="#606060", line_width=0.5, line_alpha=0.5, line_dash="dotted", name="graticule"
+    )
     region = right - left < (60 if canvas.flat else 0)
     xs, ys = canvas.clip(*coastlines.lines(canvas.crs, "50m" if region else "110m"))
     figure.multi_line(xs, ys, line_color="#202020", line_width=0.9, name="coastline")
@@ -181,6 +183,7 @@ def controls(dates: list[str], channels: list[str], masked: bool, compared: bool
 
     several = len(dates) > 1
     slider = Slider(
+        name="time",
         start=0,
         end=max(1, len(dates) - 1),
         value=0,
