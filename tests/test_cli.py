@@ -1,0 +1,98 @@
+"""The verbs from the shell."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+
+from climlab_dl import archive, synthetic, volumes
+
+PROGRAM = Path(sys.executable).with_name("climlab-dl")
+
+
+def run(*arguments: object, code: int = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=200, check=False)
+    assert done.returncode == code, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done
+
+
+@pytest.fixture(scope="module")
+def fields_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    atmosphere = synthetic.atmosphere(times=3, seed=1).drop_vars("mask")
+    return archive.save(atmosphere, tmp_path_factory.mktemp("cli") / "fields.nc")
+
+
+def test_check_reports_and_accepts_what_is_right(fields_file):
+    report = run("check", fields_file).stdout
+    assert "TMQ" in report
+    assert "48 x 96" in report
+
+
+def test_check_exits_with_1_where_pressure_is_in_the_wrong_unit(fields_file, tmp_path):
+    with xr.open_dataset(fields_file) as good:
+        wrong = good.load()
+    wrong["PSL"] = (wrong["PSL"] / 100).assign_attrs(wrong["PSL"].attrs)  # hPa, while the unit says Pa
+    wrong.to_netcdf(tmp_path / "wrong.nc")
+    assert "PSL" in run("check", tmp_path / "wrong.nc", code=1).stdout
+
+
+def test_a_missing_file_is_one_line_and_exit_code_1():
+    done = run("convert", "nowhere.nc", "--out", "x.nc", code=1)
+    assert done.stderr.count("\n") == 1
+    assert "nowhere.nc" in done.stderr
+
+
+def test_no_files_is_wrong_use():
+    assert "FILES" in run("check", code=2).stderr
+
+
+def test_from_fields_to_storms(fields_file, tmp_path):
+    labelled = tmp_path / "labelled.nc"
+    run("label", fields_file, "--out", labelled)
+    run("events", labelled, "--csv", tmp_path / "storms.csv", "--geojson", tmp_path / "storms.geojson")
+    storms = pd.read_csv(tmp_path / "storms.csv")
+    features = json.loads((tmp_path / "storms.geojson").read_text())["features"]
+    assert {"cyclone", "river"} == set(storms["class"])
+    assert len(features) == len(storms)
+
+
+def test_convert_keeps_the_fields(fields_file, tmp_path):
+    run("convert", fields_file, "--out", tmp_path / "fields.zarr")
+    xr.testing.assert_allclose(archive.open(tmp_path / "fields.zarr").load(), archive.open(fields_file).load())
+
+
+@pytest.mark.mpi
+@pytest.mark.slow
+def test_universes_do_not_depend_on_the_number_of_ranks(mpiexec, tmp_path):
+    # The program is a Python script, so mpiexec starts it as it would start any.
+    mpiexec(2, PROGRAM, "simulate", "--out", str(tmp_path / "two"), "--universes", "3", "--preset", "tour")
+    run("simulate", "--out", tmp_path / "one", "--universes", "3", "--preset", "tour")
+    for path in sorted((tmp_path / "one").glob("*.h5")):
+        ours, theirs = next(volumes.read(path)), next(volumes.read(tmp_path / "two" / path.name))
+        np.testing.assert_array_equal(ours.counts, theirs.counts)
+        assert ours.parameters == theirs.parameters
+
+
+@pytest.mark.mpi
+@pytest.mark.slow
+def test_a_run_trains_under_mpiexec_and_resumes(mpiexec, fields_file, tmp_path):
+    run("label", fields_file, "--out", tmp_path / "labelled.nc")
+    verb = (
+        "train",
+        str(tmp_path / "labelled.nc"),
+        "--folder",
+        str(tmp_path / "run"),
+        "small-deeplab",
+        "--batch-size",
+        "1",
+    )
+    first = mpiexec(2, PROGRAM, *verb, "--batch-size", "1", "--steps", "2", "--report-every", "1")
+    assert "step 2 of 2" in first
+    again = mpiexec(2, PROGRAM, *verb, "--batch-size", "1", "--steps", "3", "--report-every", "1")
+    assert "step 3 of 3" in again
+    assert "step 1 of 3" not in again
