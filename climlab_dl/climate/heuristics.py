@@ -63,8 +63,8 @@ def label(
     Raises
     ------
     ValueError
-        When the fields suffice for neither rule. If they lack one rule's fields, that class is left out and a
-        warning is logged.
+        When the fields suffice for neither rule, or have no axes lat and lon, or when centres are given for fields
+        without time. If they lack one rule's fields, that class is left out and a warning is logged.
     """
     asked = [rule for rule in (rivers, cyclones) if rule is not None]
     rules = [rule for rule in asked if not _missing(fields, rule)]
@@ -80,6 +80,10 @@ def label(
             log.warning("%s are left out of the mask: the rule needs %s", name, lacking)
     names = sorted({name for rule in rules for name in rule.needed(_names(fields))})
     mesh = _mesh(fields, wrap)
+    if centres is not None:
+        _refuse_more_than_time(fields[names])
+        if "time" not in fields.coords:
+            raise ValueError("centres are given by time, but the fields have none; add a time coordinate")
     times = fields["time"].values if "time" in fields.coords else np.array(0)
     marked = cyclones if cyclones in rules else None
 
@@ -111,7 +115,8 @@ def cyclone_candidates(fields: xr.Dataset, rule: Cyclones = _CYCLONES, *, wrap: 
     Parameters
     ----------
     fields
-        Channels (..., lat, lon) in SI units; read one snapshot at a time.
+        Channels (time, lat, lon) in SI units, or of one time; lazy ones are read and searched by dask, one snapshot a
+        task.
     rule
         The criteria; their extent is not used.
     wrap
@@ -136,13 +141,23 @@ def cyclone_candidates(fields: xr.Dataset, rule: Cyclones = _CYCLONES, *, wrap: 
         raise ValueError(f"the rule needs {', '.join(sorted(missing))}; the fields are {sorted(available)}")
     names = sorted({name for pair in CORES.values() for name in pair if name in available}.union(needed))
     mesh = _mesh(fields, wrap)
+    _refuse_more_than_time(fields[names])
     one_by_one = fields[names] if "time" in fields.dims else fields[names].expand_dims("time")
-    tables = []
-    for i in range(one_by_one.sizes["time"]):
-        snapshot = one_by_one.isel(time=i).load()
-        found = rule.centres.centres({name: snapshot[name].values for name in names}, mesh)
-        found.insert(0, "time", snapshot["time"].values[()] if "time" in snapshot.coords else i)
-        tables.append(found)
+    times = one_by_one["time"].values if "time" in one_by_one.coords else np.arange(one_by_one.sizes["time"])
+
+    def list_centres(snapshot: dict[str, np.ndarray]) -> pd.DataFrame:
+        return rule.centres.centres(snapshot, mesh)
+
+    snapshots = [{name: one_by_one[name].isel(time=i).data for name in names} for i in range(len(times))]
+    if one_by_one.chunks:
+        from dask.base import compute
+        from dask.delayed import delayed
+
+        tables = compute(*(delayed(list_centres, pure=False)(snapshot) for snapshot in snapshots))
+    else:
+        tables = [list_centres(snapshot) for snapshot in snapshots]
+    for table, time in zip(tables, times, strict=True):
+        table.insert(0, "time", time)
     return pd.concat(tables, ignore_index=True)
 
 
@@ -215,7 +230,21 @@ def _missing(fields: xr.Dataset, rule: Cyclones | Rivers) -> list[str]:
     return [name for name in dict.fromkeys(rule.needed(available)) if name not in available]
 
 
+def _refuse_more_than_time(fields: xr.Dataset) -> None:
+    if more := set(fields.dims) - {"time", "lat", "lon"}:
+        name = sorted(map(str, more))[0]
+        raise ValueError(
+            f"centres are told apart by time alone, but there is {name!r}; take fields.isel({name}=0), ..."
+        )
+
+
 def _mesh(fields: xr.Dataset, wrap: bool) -> Mesh:
+    for axis in ("lat", "lon"):
+        if axis not in fields.coords or fields[axis].dims != (axis,):
+            raise ValueError(
+                f"the fields have no axis {axis!r} of their own (they have {dict(fields.sizes)}); "
+                "open them with archive.open"
+            )
     return mesh_of(fields["lat"].values, fields["lon"].values, wrap)
 
 

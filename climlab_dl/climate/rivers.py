@@ -1,5 +1,6 @@
 """Atmospheric rivers by rule, first half: which cells carry unusual vapour. `river_shapes` has the second."""
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -92,7 +93,7 @@ class AboveLocal:
     """
 
     field: str = "IVT"
-    limit: xr.DataArray
+    limit: xr.DataArray = dataclasses.field(repr=False)
     floor: float = 100.0
 
     @property

@@ -1,10 +1,14 @@
 """Cyclones and rivers by rule, on planted storms, on real analyses and under the symmetries of the sphere."""
 
 import logging
+import threading
 
+import dask.config
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
+from dask.callbacks import Callback
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -65,10 +69,47 @@ def test_a_lazy_archive_gives_the_same_mask_lazily(planted):
     xr.testing.assert_identical(lazy.compute(), heuristics.label(planted))
 
 
+def test_candidates_of_a_lazy_archive_are_the_same(planted: xr.Dataset):
+    calm = (planted.isel(time=[1]) * 0).assign_coords(time=planted.time[1:] + np.timedelta64(6, "h"))
+    quiet = xr.concat([planted, calm], "time")
+    for rule in (Cyclones.teca(1.0), Cyclones.tempest()):
+        found = heuristics.cyclone_candidates(quiet, rule)
+        assert set(found["time"]) == set(planted["time"].values)
+        pd.testing.assert_frame_equal(heuristics.cyclone_candidates(quiet.chunk(time=1), rule), found)
+        none = heuristics.cyclone_candidates(quiet.isel(time=[2]), rule)
+        assert len(none) == 0
+        assert list(none.columns) == list(found.columns)
+
+
 def test_a_single_snapshot_needs_no_time(planted):
     whole = heuristics.label(planted)
     xr.testing.assert_equal(heuristics.label(planted.isel(time=1)), whole.isel(time=1))
     assert len(heuristics.cyclone_candidates(planted.isel(time=1, drop=True))) == 5
+
+
+def test_snapshots_in_another_order_or_in_pieces_give_the_same_masks(planted):
+    mask = heuristics.label(planted)
+    xr.testing.assert_equal(heuristics.label(planted.isel(time=[1, 0])), mask.isel(time=[1, 0]))
+    pieces = [heuristics.label(planted.isel(time=[i])) for i in (0, 1)]
+    xr.testing.assert_equal(xr.concat(pieces, "time"), mask)
+
+
+def test_the_calendar_changes_no_mask_and_the_candidates_keep_its_dates(planted):
+    noleap = planted.convert_calendar("noleap")
+    np.testing.assert_array_equal(heuristics.label(noleap), heuristics.label(planted))
+    found = heuristics.cyclone_candidates(noleap)
+    assert found["time"].iloc[0] == noleap["time"].values[0]
+    marked = heuristics.label(noleap, centres=found.loc[found["has_warm_core"]])
+    np.testing.assert_array_equal(marked, heuristics.label(noleap))
+
+
+def test_runs_are_labelled_together_but_tracked_one_by_one(planted: xr.Dataset):
+    runs = xr.concat([planted, planted.isel(lon=slice(None, None, -1)).assign_coords(lon=planted.lon)], "run")
+    mask = heuristics.label(runs.chunk(run=1, time=1))
+    assert mask.dims == ("run", "time", "lat", "lon")
+    np.testing.assert_array_equal(mask.isel(run=0), heuristics.label(planted))
+    with pytest.raises(ValueError, match=r"take fields.isel\(run=0\)"):
+        heuristics.cyclone_candidates(runs)
 
 
 @given(st.integers(1, 179))
@@ -155,6 +196,46 @@ def test_a_missing_field_leaves_its_class_out_with_a_warning(planted, caplog):
     assert "PSL" in caplog.text
     with pytest.raises(ValueError, match="no rule can be applied"):
         heuristics.label(planted[["TS"]])
+
+
+def test_fields_without_axes_are_refused(planted):
+    with pytest.raises(ValueError, match="no axis 'lat' of their own"):
+        heuristics.label(planted.rename(lat="latitude"))
+    timeless, centres = planted.isel(time=0, drop=True), heuristics.cyclone_candidates(planted)
+    with pytest.raises(ValueError, match="the fields have none"):
+        heuristics.label(timeless, centres=centres)
+
+
+@pytest.mark.slow
+def test_worker_processes_give_the_same_mask(planted):
+    with dask.config.set(scheduler="processes", num_workers=2):
+        mask = heuristics.label(planted.chunk(time=1)).compute()
+    xr.testing.assert_identical(mask, heuristics.label(planted))
+
+
+def test_no_more_snapshots_are_read_than_there_are_workers(planted):
+    # Every read is counted until its mask is done: two workers hold two snapshots at most.
+    alive, most, lock = 0, 0, threading.Lock()
+
+    def read(block):
+        nonlocal alive, most
+        with lock:
+            alive += 1
+            most = max(most, alive)
+        return block + 0
+
+    class Done(Callback):
+        def _posttask(self, key, result, dsk, state, worker_id):
+            nonlocal alive
+            if getattr(result, "dtype", None) == np.int8:
+                with lock:
+                    alive -= 1
+
+    long = xr.concat([planted[["TMQ"]].isel(time=0)] * 20, "time").chunk(time=1)
+    counted = xr.Dataset({"TMQ": (long["TMQ"].dims, long["TMQ"].data.map_blocks(read, dtype="f4"))}, long.coords)
+    with Done(), dask.config.set(scheduler="threads", num_workers=2):
+        heuristics.label(counted, cyclones=None).compute()
+    assert 1 <= most <= 3
 
 
 def test_a_threshold_without_meaning_is_refused():
