@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from climlab_dl.parallel import cluster
-from climlab_dl.parallel.cluster import preflight, processes
+from climlab_dl.parallel.cluster import preflight, processes, record
 from climlab_dl.parallel.cluster.engines import Engines
 from climlab_dl.parallel.cluster.preflight import Report
 
@@ -110,8 +110,14 @@ def test_a_rank_that_is_killed_is_named_and_the_next_call_has_all_ranks_again(en
 def test_closing_leaves_no_process_and_no_file() -> None:
     engines = cluster.start(ranks=1)
     mark = engines.id
-    folder = next(folder for folder in processes.folders() if folder.name == mark)
-    assert len(processes.marks()[mark]) > 3
+    folder = next(each.folder for each in record.records() if each.folder.name == mark)
+    row = cluster.list().loc[mark]
+    assert row["ranks"] == 1
+    assert row["processes"] > 3
+    assert row["kernel"] == os.getpid()
+    assert row["state"] == "idle"
+    assert not row["orphan"]
+    assert mark not in cluster.cleanup()
     assert folder.stat().st_mode & 0o777 == 0o700
     engines.close()
     engines.close()
@@ -133,10 +139,10 @@ def test_a_start_that_fails_shows_the_log_and_leaves_nothing(monkeypatch: pytest
 def test_a_missing_mpiexec_is_said_before_anything_is_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    folders = list(processes.folders())
+    records = list(record.records())
     with pytest.raises(FileNotFoundError, match="pip install mpich"):
         cluster.start(ranks=1)
-    assert list(processes.folders()) == folders
+    assert list(record.records()) == records
 
 
 def test_no_ranks_and_too_little_memory_are_said_before_anything_is_started() -> None:
@@ -159,30 +165,84 @@ def test_a_wrong_sum_and_differing_versions_are_refused() -> None:
     preflight.check_reports([report(0), report(1)], 2)
 
 
+def start_elsewhere(script: str, home: Path) -> tuple[subprocess.Popen, str]:
+    """Run a script in a process of its own, which prints its cluster's id, and give both."""
+    command = [sys.executable, "-c", textwrap.dedent(script)]
+    kernel = subprocess.Popen(command, env=os.environ | {"HOME": str(home)}, stdout=subprocess.PIPE, text=True)
+    assert kernel.stdout is not None
+    return kernel, kernel.stdout.readline().strip()
+
+
+def assert_gone(mark: str) -> None:
+    """Wait until no process and no record of a cluster is left."""
+    deadline = time.monotonic() + 30
+    while (mark in processes.marks() or mark in cluster.list().index) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert mark not in processes.marks()
+    assert mark not in cluster.list().index
+
+
+IDLE = """
+    import time
+    from climlab_dl.parallel import cluster
+    engines = cluster.start(ranks=1)
+    print(engines.id, flush=True)
+    time.sleep(600)
+"""
+
+
 @pytest.mark.slow
 def test_ranks_end_when_their_kernel_is_killed_and_the_users_ipython_is_left_alone(tmp_path: Path) -> None:
-    script = """
-        import time
-        from climlab_dl.parallel import cluster
-        engines = cluster.start(ranks=1)
-        print(engines.id, flush=True)
-        time.sleep(600)
-    """
-    environment = os.environ | {"HOME": str(tmp_path)}
-    kernel = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(script)], env=environment, stdout=subprocess.PIPE, text=True
-    )
-    assert kernel.stdout is not None
-    mark = kernel.stdout.readline().strip()
+    kernel, mark = start_elsewhere(IDLE, tmp_path)
     assert processes.marks()[mark]
     kernel.kill()
     kernel.communicate()
-    deadline = time.monotonic() + 30
-    while mark in processes.marks() and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert mark not in processes.marks()
-    assert not [folder for folder in processes.folders() if folder.name == mark]
+    assert_gone(mark)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_cleanup_ends_what_kernel_and_guard_left_behind_and_only_that(tmp_path: Path, engines: Engines) -> None:
+    kernel, mark = start_elsewhere(IDLE, tmp_path)
+    children = psutil.Process(kernel.pid).children()
+    guard = next(child for child in children if "cluster.guard" in " ".join(child.cmdline()))
+    guard.kill()
+    kernel.kill()
+    kernel.communicate()
+    assert cluster.list().loc[mark, "orphan"]
+    assert processes.marks()[mark]
+    assert cluster.cleanup() == [mark]
+    assert_gone(mark)
+    assert engines.map(halve_even, [2]) == [1]
+
+
+@pytest.mark.slow
+def test_a_detached_training_goes_on_without_its_kernel_and_is_found_again(tmp_path: Path) -> None:
+    script = f"""
+        import sys, time
+        sys.path.insert(0, {str(Path(__file__).parent)!r})
+        import points
+        from climlab_dl.parallel import cluster
+        engines = cluster.start(ranks=2)
+        training = engines.train(points.run(steps=2000, seconds=0.05), {str(tmp_path / "run")!r}, detach=True)
+        while len(training.progress()) < 2:
+            time.sleep(0.1)
+        print(engines.id, flush=True)
+        time.sleep(600)
+    """
+    kernel, mark = start_elsewhere(script, tmp_path)
+    kernel.kill()
+    kernel.communicate()
+    training = cluster.attach(tmp_path / "run")
+    before = training.status()["step"]
+    row = cluster.list().loc[mark]
+    assert (row["training"], row["detached"], row["kernel_runs"]) == (str(tmp_path / "run"), True, False)
+    assert mark not in cluster.cleanup()
+    time.sleep(1.5)
+    status = training.stop().status()
+    assert status["state"] == "stopped"
+    assert status["step"] > before + 2
+    assert_gone(mark)
 
 
 def test_a_process_number_that_was_given_out_again_is_not_alive() -> None:

@@ -10,10 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import builtins
+
+    import pandas as pd
+
     from climlab_dl.parallel.cluster.engines import Engines
     from climlab_dl.parallel.cluster.training import Training
 
-__all__ = ["attach", "start"]
+__all__ = ["attach", "cleanup", "list", "start"]
 
 
 def start(ranks: int = 2, *, threads: int | None = None, timeout: float = 60.0) -> "Engines":
@@ -61,3 +65,50 @@ def attach(folder: str | Path) -> "Training":
     if not training.folder.run_json.exists():
         raise FileNotFoundError(f"{training.folder.path} has no run.json: engines.train(run, folder) makes one")
     return training
+
+
+def list() -> "pd.DataFrame":  # noqa: A001
+    """Show this user's clusters on this machine, a row each.
+
+    Returns
+    -------
+    DataFrame
+        By cluster: ranks, processes that run, number of the kernel that started it and whether that still runs, folder
+        and state of its training, whether that is detached, and whether :func:`cleanup` would end it.
+    """
+    import pandas as pd
+
+    from climlab_dl.parallel.cluster.processes import marks
+    from climlab_dl.parallel.cluster.record import records
+
+    running = marks()
+    rows = {
+        record.folder.name: {
+            "ranks": record.ranks,
+            "processes": len(running.get(record.folder.name, ())),
+            "kernel": record.kernel,
+            "kernel_runs": record.has_kernel,
+            "training": str(record.training or ""),
+            "state": record.state(),
+            "detached": record.detached,
+            "orphan": record.is_orphan(),
+        }
+        for record in records()
+    }
+    columns = ["ranks", "processes", "kernel", "kernel_runs", "training", "state", "detached", "orphan"]
+    return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("cluster")
+
+
+def cleanup() -> "builtins.list[str]":
+    """End clusters of this user on this machine that were left behind, and nothing else.
+
+    Left behind is what has neither the kernel that started it nor a detached training that still runs.
+
+    Returns
+    -------
+    list of str
+        The clusters that were ended.
+    """
+    from climlab_dl.parallel.cluster.record import end_orphans
+
+    return end_orphans()

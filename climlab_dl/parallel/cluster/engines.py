@@ -234,7 +234,7 @@ class Engines:
     def engage(self, training: Training) -> None:
         """Note which training has the ranks, and whether it may outlive the kernel."""
         self._training = training
-        self._running_launch().outlive(training.folder.path if training.detach else None)
+        self._running_launch().engage(training.folder.path, detach=training.detach)
 
     def _running_launch(self) -> Launch:
         if self._closed:

@@ -1,20 +1,22 @@
 """The guard of a cluster: a small process that ends the cluster when the one who started it is gone.
 
 Its standard input is a pipe from the kernel. However the kernel ends (closed, crashed, killed), the pipe ends, and
-then the guard ends the cluster's processes and removes its folder. A line on the pipe names the folder of a training
-that may outlive the kernel; an empty line takes that back.
+then the guard ends the cluster's processes and removes its folder; if the record says that the training is detached,
+not before that has ended.
 """
 
+import contextlib
 import shutil
 import signal
 import sys
 import time
 from pathlib import Path
 
+from climlab_dl.parallel.cluster import record
 from climlab_dl.parallel.cluster.processes import end, marks
 
 
-def outlive(training: str, cluster: str) -> None:
+def outlast(training: Path, cluster: str) -> None:
     """Wait until a training has ended, or its ranks are gone."""
     from climlab_dl.training.folder import RunFolder
 
@@ -30,11 +32,11 @@ def main() -> None:
     """Guard the cluster whose folder is the first argument."""
     folder = Path(sys.argv[1])
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    training = ""
-    for line in sys.stdin:
-        training = line.rstrip("\n")
-    if training:
-        outlive(training, folder.name)
+    sys.stdin.buffer.read()
+    with contextlib.suppress(FileNotFoundError):
+        found = record.read(folder)
+        if found.detached and found.training:
+            outlast(found.training, folder.name)
     end(folder.name)
     shutil.rmtree(folder, ignore_errors=True)
 

@@ -11,9 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-import psutil
-
-from climlab_dl.parallel.cluster import preflight, processes
+from climlab_dl.parallel.cluster import preflight, processes, record
 from climlab_dl.parallel.cluster.work import call, perform
 
 _CONTROLLER = (
@@ -53,26 +51,20 @@ class Launch:
     def __init__(self, ranks: int, threads: int, timeout: float) -> None:
         self.ranks = ranks
         launcher = processes.mpiexec()
-        self.folder = processes.new_folder()
+        self.folder = record.new_folder()
         self.id = self.folder.name
         self.log = self.folder / "log"
         self._profile = self.folder / "profile"
         self._profile.mkdir()
-        this = psutil.Process()
-        owner = {"ranks": ranks, "kernel": this.pid, "kernel_started": this.create_time(), "started": time.time()}
-        (self.folder / "cluster.json").write_text(json.dumps(owner))
+        record.write(self.folder, ranks)
         self._client: Any = None
         self._death: str | None = None
         environment = os.environ | {processes.MARK: self.id, "IPYTHONDIR": str(self.folder)}
         environment |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
         python = [sys.executable, "-m"]
         here = [f"--ipython-dir={self.folder}", f"--profile-dir={self._profile}"]
-        self._guard = subprocess.Popen(
-            [*python, "climlab_dl.parallel.cluster.guard", str(self.folder)],
-            stdin=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
+        guard = [*python, "climlab_dl.parallel.cluster.guard", str(self.folder)]
+        self._guard = self._start(guard, dict(os.environ), stdin=subprocess.PIPE)
         try:
             self._controller = self._start([*python, "ipyparallel.controller", *here, *_CONTROLLER], environment)
             engine = [*python, "ipyparallel.engine", *here, *_ENGINE]
@@ -83,12 +75,14 @@ class Launch:
             self.close()
             raise
 
-    def _start(self, command: list[str], environment: dict[str, str]) -> subprocess.Popen:
+    def _start(
+        self, command: list[str], environment: dict[str, str], stdin: int = subprocess.DEVNULL
+    ) -> subprocess.Popen[bytes]:
         with self.log.open("ab") as log:
             return subprocess.Popen(
                 command,
                 env=environment,
-                stdin=subprocess.DEVNULL,
+                stdin=stdin,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 # An interrupted cell interrupts the kernel's process group; the ranks are not part of it.
@@ -155,13 +149,9 @@ class Launch:
         """Last lines that controller and ranks have written."""
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
 
-    def outlive(self, training: Path | None) -> None:
-        """Tell the guard which training may go on when this kernel is gone (None: nothing may)."""
-        assert self._guard.stdin is not None
-        # A guard that somebody killed, or that has been sent home: close() does its work.
-        with contextlib.suppress(BrokenPipeError, ValueError):
-            self._guard.stdin.write(f"{training or ''}\n")
-            self._guard.stdin.flush()
+    def engage(self, training: Path, *, detach: bool) -> None:
+        """Note what trains here, and whether it may go on when this kernel is gone."""
+        record.write(self.folder, self.ranks, training=training, detached=detach)
 
     def leave(self) -> None:
         """Leave the ranks to the guard, which ends them when the training that may outlive this kernel has ended."""
@@ -169,7 +159,7 @@ class Launch:
         self._hang_up()
 
     def close(self) -> None:
-        """End controller and ranks, and return when no process and no file of them is left."""
+        """End controller and ranks, and return when no process and no file of them is left; again is harmless."""
         if self._client is not None:
             self._client.close()
         self._death = self._death or "the ranks were ended"
@@ -177,11 +167,9 @@ class Launch:
         for started in ("_mpiexec", "_controller"):
             if process := getattr(self, started, None):
                 process.wait()
-        # Whatever was training here must not keep the guard.
-        self.outlive(None)
+        shutil.rmtree(self.folder, ignore_errors=True)  # with the record, or a detached training would keep the guard
         self._hang_up()
         self._guard.wait()
-        shutil.rmtree(self.folder, ignore_errors=True)  # the guard did, unless somebody killed it
 
     def _hang_up(self) -> None:
         assert self._guard.stdin is not None

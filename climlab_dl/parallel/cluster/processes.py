@@ -5,18 +5,14 @@ process numbers being complete, and no process of anybody else can be hit.
 """
 
 import contextlib
-import os
 import shutil
 import sys
-import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 
 MARK = "CLIMLAB_DL_CLUSTER"
-_PREFIX = "climlab-dl-cluster-"
 
 
 def mpiexec() -> str:
@@ -34,18 +30,6 @@ def mpiexec() -> str:
             f"no mpiexec in {beside.parent} nor on PATH; `pip install mpich` brings one, a cluster has it as a module"
         )
     return found
-
-
-def new_folder() -> Path:
-    """Make a private folder (mode 0700) for a cluster's keys, profile and log; its name is the cluster's id."""
-    return Path(tempfile.mkdtemp(prefix=_PREFIX))
-
-
-def folders() -> Iterator[Path]:
-    """Folders of this user's clusters on this machine."""
-    for folder in sorted(Path(tempfile.gettempdir()).glob(f"{_PREFIX}*")):
-        if (folder / "cluster.json").is_file() and folder.stat().st_uid == os.getuid():
-            yield folder
 
 
 def marks() -> dict[str, list[psutil.Process]]:

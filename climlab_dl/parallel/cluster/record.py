@@ -1,0 +1,114 @@
+"""The record of each cluster of this user on this machine: who started it, and what trains there.
+
+A cluster's folder is private (mode 0700) and holds its keys, its IPython profile, its log and ``cluster.json``. The
+folder's name is the cluster's id and the mark of its processes.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from climlab_dl.parallel.cluster.processes import alive, end, marks
+
+_PREFIX = "climlab-dl-cluster-"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """What is known of a cluster.
+
+    Attributes
+    ----------
+    folder
+        Its private folder.
+    ranks
+        How many it was started with.
+    kernel, kernel_started
+        Process that started it: number, and Unix seconds of that process's start.
+    training
+        Run folder that its ranks fill or have filled, or None.
+    detached
+        Whether that training may go on without the kernel.
+    """
+
+    folder: Path
+    ranks: int
+    kernel: int
+    kernel_started: float
+    training: Path | None
+    detached: bool
+
+    @property
+    def has_kernel(self) -> bool:
+        """Whether the process that started it still runs."""
+        return alive(self.kernel, self.kernel_started)
+
+    def state(self) -> str:
+        """State of its training in words, or "idle"."""
+        if self.training is None:
+            return "idle"
+        from climlab_dl.training.folder import RunFolder
+
+        with contextlib.suppress(FileNotFoundError):
+            return RunFolder(self.training).status()["state"]
+        return "folder is gone"
+
+    def is_orphan(self) -> bool:
+        """Whether nobody is left whom it serves: no kernel, and no detached training that still runs."""
+        return not (self.has_kernel or (self.detached and self.state() in ("starting", "running")))
+
+
+def new_folder() -> Path:
+    """Make a private folder for a cluster."""
+    return Path(tempfile.mkdtemp(prefix=_PREFIX))
+
+
+def write(folder: Path, ranks: int, *, training: Path | None = None, detached: bool = False) -> None:
+    """Record that this process has a cluster, and what trains there."""
+    this = psutil.Process()
+    facts: dict[str, Any] = {"ranks": ranks, "kernel": this.pid, "kernel_started": this.create_time()}
+    facts |= {"training": str(training) if training else None, "detached": detached}
+    beside = folder / "cluster.json.part"
+    beside.write_text(json.dumps(facts), encoding="utf-8")
+    beside.replace(folder / "cluster.json")
+
+
+def read(folder: Path) -> Record:
+    """Read the record of a cluster.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is none.
+    """
+    facts = json.loads((folder / "cluster.json").read_text(encoding="utf-8"))
+    training = Path(facts.pop("training")) if facts["training"] else facts.pop("training")
+    return Record(folder=folder, training=training, **facts)
+
+
+def records() -> Iterator[Record]:
+    """Find the records of this user's clusters on this machine."""
+    for folder in sorted(Path(tempfile.gettempdir()).glob(f"{_PREFIX}*")):
+        with contextlib.suppress(FileNotFoundError):
+            if folder.stat().st_uid == os.getuid():
+                yield read(folder)
+
+
+def end_orphans() -> list[str]:
+    """End the clusters that serve nobody any more, and remove their folders; returns their ids."""
+    known = {record.folder.name: record for record in records()}
+    orphans = [name for name, record in known.items() if record.is_orphan()]
+    # Processes whose folder is gone, as on a machine whose temporary files were swept.
+    orphans += [name for name in marks() if name.startswith(_PREFIX) and name not in known]
+    for name in orphans:
+        end(name)
+        shutil.rmtree(Path(tempfile.gettempdir()) / name, ignore_errors=True)
+    return orphans
