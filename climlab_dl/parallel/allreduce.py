@@ -76,6 +76,7 @@ class _Bucket:
             self.views.append(self.flat.as_strided(parameter.shape, parameter.stride(), start))
             start += parameter.numel()
         self.work: dist.Work | None = None
+        self.travels = False
 
     def attach(self) -> None:
         """Make this buffer the parameters' gradient."""
@@ -206,6 +207,7 @@ class GradientExchange:
 
     def _launch(self, bucket: _Bucket) -> None:
         self._launched += 1
+        bucket.travels = True
         bucket.flat.div_(ranks.size())
         if bucket.sent is not bucket.flat:
             bucket.sent.copy_(bucket.flat)
@@ -237,8 +239,9 @@ class GradientExchange:
                     bucket.work = dist.all_gather_single(bucket.sent, shard, group=group, async_op=True)
         for bucket in buckets:
             bucket.wait()
-            if bucket.sent is not bucket.flat:
+            if bucket.travels and bucket.sent is not bucket.flat:
                 bucket.flat.copy_(bucket.sent)
+            bucket.travels = False
 
 
 def broadcast_model(model: nn.Module) -> None:

@@ -9,7 +9,7 @@ import xarray as xr
 from dask import config  # pyright: ignore[reportPrivateImportUsage]
 
 from climlab_dl.climate import archive
-from climlab_dl.climate.fields import CAM5, CLASSES
+from climlab_dl.climate.fields import CAM5, CLASSES, FIELDS
 from climlab_dl.parallel import ranks
 from climlab_dl.training.batches import Prepared, Samples, check_shares, split
 from climlab_dl.training.metrics import Segmentation
@@ -32,6 +32,9 @@ class ClimateArchive:
         Share of the times that is held out.
     roll
         Roll each snapshot by a random longitude at each epoch: the sphere has no first meridian.
+    mirror
+        Swap the hemispheres of every other snapshot at random, with the sign of northward winds: what is alike on both
+        is learnt from both.
     memory_gigabytes
         Archives up to this size are read once and kept, normalised, in each rank's memory; larger ones are read
         snapshot by snapshot.
@@ -45,6 +48,7 @@ class ClimateArchive:
     channels: tuple[str, ...] = CAM5
     held_out: float = 1 / 3
     roll: bool = True
+    mirror: bool = False
     memory_gigabytes: float = 4.0
     workers: int = 2
     statistics: str | None = None
@@ -88,7 +92,7 @@ class ClimateArchive:
                 statistics = published.with_class_counts(statistics.class_counts)
         reader.normalise(statistics)
         return Prepared(
-            training=Samples(reader, training, augment=_roll if self.roll else None, seed=seed),
+            training=Samples(reader, training, augment=self._vary, seed=seed),
             held_out=Samples(reader, held_out),
             channels=self.channels,
             targets=CLASSES,
@@ -97,6 +101,17 @@ class ClimateArchive:
             metrics=lambda: Segmentation(CLASSES),
             workers=0 if reader.in_memory else self.workers,
         )
+
+    def _vary(self, fields: np.ndarray, mask: np.ndarray, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        if self.roll:
+            shift = int(random.integers(mask.shape[-1]))
+            fields, mask = np.roll(fields, shift, axis=-1), np.roll(mask, shift, axis=-1)
+        if self.mirror and random.random() < 0.5:
+            northward = [name in FIELDS and "northward" in FIELDS[name].standard_name for name in self.channels]
+            sign = np.where(northward, -1, 1).astype(np.float32)[:, None, None]
+            # The mean northward wind is as good as zero beside its spread, so the sign may change after normalising.
+            fields, mask = fields[:, ::-1] * sign, mask[::-1]
+        return fields, mask
 
     def _split(self, snapshots: xr.Dataset) -> list[range]:
         return split(snapshots.sizes["time"], self.held_out, what="snapshots")
@@ -194,11 +209,6 @@ class _Snapshots:
                 + ", ".join(f"{number} {name}" for number, name in enumerate(CLASSES))
             )
         return fields, masks.astype(np.int64)
-
-
-def _roll(fields: np.ndarray, mask: np.ndarray, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    shift = int(random.integers(mask.shape[-1]))
-    return np.roll(fields, shift, axis=-1), np.roll(mask, shift, axis=-1)
 
 
 def _sources(source: str | Path | tuple[str, ...]) -> Any:

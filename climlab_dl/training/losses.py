@@ -89,6 +89,8 @@ class Focal:
 class SoftJaccard:
     """One minus the mean over classes of a differentiable IoU, plus a share of cross-entropy.
 
+    The IoU is that of a rank's batch, so two ranks with batches of 4 are close to one with 8, but not equal to it.
+
     Parameters
     ----------
     cross_entropy

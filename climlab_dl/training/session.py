@@ -4,16 +4,8 @@ import contextlib
 import logging
 import math
 import os
-import platform
-import signal
-import socket
-import subprocess
-import threading
-import time
 from collections.abc import Iterator
-from importlib.metadata import version
 from pathlib import Path
-from types import FrameType
 from typing import Any, Self
 
 import torch
@@ -21,13 +13,14 @@ from torch import Tensor, nn
 
 from climlab_dl.parallel import ranks
 from climlab_dl.parallel.allreduce import broadcast_model
-from climlab_dl.training import checkpoint
+from climlab_dl.training import checkpoint, signals
 from climlab_dl.training.batches import Order, held_out_batches, training_batches
+from climlab_dl.training.environment import environment
 from climlab_dl.training.folder import RunFolder, State
+from climlab_dl.training.lock import locked
 from climlab_dl.training.run import Run, differences
 
 logger = logging.getLogger(__name__)
-_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
 
 
 class Session:
@@ -51,24 +44,28 @@ class Session:
         self.numbers: list[int] = []  # of this rank's samples in the step
         self.ending: State | None = None  # how the training ends, once it is to end before its last step
         self.message = ""
-        self._signal = ""
-        self._handlers: dict[int, Any] = {}
+        self._signal = signals.Caught()
+        self._lock: Path | None = None
+        self._opened = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
-        self._begin()
-        try:
-            self._prepare()
-            self._resume()
-        except Exception as error:
-            self._say("failed", f"{type(error).__name__}: {error}")
-            raise
-        self._catch_signals()
+        with self._opened:
+            self._begin()
+            try:
+                self._prepare()
+                self._resume()
+            except Exception as error:
+                self._say("failed", f"{type(error).__name__}: {error}")
+                raise
+            self._signal = self._opened.enter_context(signals.caught())
+            self._opened = self._opened.pop_all()
         return self
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: object) -> None:
-        for number, handler in self._handlers.items():
-            signal.signal(number, handler)
-        self.exchange.close()
+        with self._opened:
+            self._end(error)
+
+    def _end(self, error: BaseException | None) -> None:
         if error is not None and not isinstance(error, GeneratorExit):
             self._say("failed", f"{type(error).__name__}: {error}")
         elif self.step < self.steps and self.ending is None:
@@ -80,13 +77,15 @@ class Session:
         text = self.run.to_json()
         with ranks.together("opening the run folder"):
             if self.leader:
+                self.folder.path.mkdir(parents=True, exist_ok=True)
+                self._lock = self._opened.enter_context(locked(self.folder.path))
                 if self.folder.latest() and (changed := differences(text, self.folder.run_json.read_text())):
                     raise ValueError(
                         f"{self.folder.path} holds another run (it differs in {', '.join(changed)}): choose another "
                         "folder, or delete this one to start afresh"
                     )
                 self.folder.begin(text, self.steps)
-                self.folder.write_environment(environment(self.run))
+                self.folder.write_environment(environment(self.run.seed))
 
     def _prepare(self) -> None:
         run = self.run
@@ -112,6 +111,7 @@ class Session:
         broadcast_model(self.model)
         parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
         self.exchange = run.exchange.start(parameters)
+        self._opened.callback(self.exchange.close)
         self.optimizer = run.optimizer.build(parameters)
         self.scaler = self.precision.scaler()
         # Each rank drops other neurons; the first draw of a stream is remote from that of its neighbour.
@@ -162,7 +162,9 @@ class Session:
 
     def stop_wanted(self) -> bool:
         """Whether this rank was asked to stop, by a signal or by the folder's file."""
-        return bool(self._signal) or (self.leader and self.folder.stop_requested())
+        if self._lock is not None:
+            os.utime(self._lock)  # A sign of life, for other hosts.
+        return bool(self._signal.name) or (self.leader and self.folder.stop_requested())
 
     def update(self, overflow: bool) -> None:
         """Apply the gradient that the ranks have agreed on, unless it overflowed."""
@@ -252,7 +254,7 @@ class Session:
 
     def honour_stop(self) -> None:
         """Say that the training ends here because it was asked to."""
-        why = f"by {self._signal}" if self._signal else "on request"
+        why = f"by {self._signal.name}" if self._signal.name else "on request"
         self.ending = "stopped"
         self.message = f"stopped {why} after step {self.step}; train again with the same folder to resume"
         if self.leader:
@@ -311,37 +313,3 @@ class Session:
     def _say(self, state: State, message: str) -> None:
         if self.leader:
             self.folder.write_status(state, step=self.step, steps=self.steps, message=message)
-
-    def _catch_signals(self) -> None:
-        if threading.current_thread() is threading.main_thread():
-            for number in _SIGNALS:
-                self._handlers[number] = signal.signal(number, self._caught)
-
-    def _caught(self, number: int, frame: FrameType | None) -> None:
-        del frame
-        if self._signal and number == signal.SIGINT:
-            raise KeyboardInterrupt  # The second time, the user means now.
-        self._signal = signal.Signals(number).name
-
-
-def environment(run: Run) -> dict[str, Any]:
-    """Where and with what a training runs."""
-    here = ranks.world()
-    git = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
-    found = None
-    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-        found = subprocess.run(git, capture_output=True, text=True, timeout=5, check=False)
-    packages = ("climlab-dl", "torch", "numpy", "xarray", "mpi4py")
-    return {
-        "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-        "host": socket.gethostname(),
-        "python": platform.python_version(),
-        "versions": {name: version(name) for name in packages},
-        "commit": found.stdout.strip() or None if found and found.returncode == 0 else None,
-        "ranks": here.size,
-        "nodes": here.nodes,
-        "threads_per_rank": torch.get_num_threads(),
-        "cores": len(os.sched_getaffinity(0)),
-        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else platform.processor() or "cpu",
-        "seed": run.seed,
-    }

@@ -1,0 +1,143 @@
+"""Proofs on two ranks, in one start: ``mpiexec -n 2 python tests/mpi/train_on_two.py ARCHIVE FOLDER``."""
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from runs import CHANNELS, Fault, assert_same, tiny
+
+from climlab_dl.models.tiramisu import Tiramisu
+from climlab_dl.parallel import ranks
+from climlab_dl.parallel.allreduce import Exchange
+from climlab_dl.training.climate_archive import ClimateArchive
+from climlab_dl.training.folder import RunFolder
+from climlab_dl.training.loop import train
+from climlab_dl.training.losses import WeightedCrossEntropy
+from climlab_dl.training.metrics import Segmentation
+from climlab_dl.training.precision import Precision
+from climlab_dl.training.statistics import Statistics
+
+archive, out = sys.argv[1], Path(sys.argv[2])
+
+
+def two_ranks_with_batches_of_4_train_for_the_caller_to_compare_with_one_of_8() -> None:
+    # A mean over pixels and samples, unlike the Jaccard loss, is a mean of means.
+    list(train(tiny(archive, batch_size=4, loss=WeightedCrossEntropy()), out / "two ranks"))
+
+
+def a_stopped_training_resumes_bit_by_bit_with_dropout_norm_lag_and_fp16() -> None:
+    run = tiny(
+        archive, steps=7, exchange=Exchange(lag=1, compression="bf16"), evaluate_every=3,
+        model=Tiramisu(blocks=(1, 1), growth=4, kernel=3, stem=4, dropout=0.3, norm="batch"),
+        precision=Precision(kind="fp16", on_cpu=True, initial_scale=2.0**12, growth_interval=2),
+    )  # fmt: skip
+    list(train(run, out / "whole"))
+    folder = RunFolder(out / "halves")
+    for report in train(run, folder.path):
+        if report.step == 2 and ranks.rank() == 0:
+            folder.request_stop()
+    assert folder.latest() == folder.checkpoint(3), folder.latest()
+    list(train(run, folder.path))
+    assert_same(out / "whole", out / "halves")
+
+
+def the_same_training_twice_gives_the_same_bits() -> None:
+    for name in ("once", "twice"):
+        list(train(tiny(archive, steps=2), out / name))
+    assert_same(out / "once", out / "twice")
+
+
+def failure_of(fault: Fault, folder: str) -> tuple[BaseException, float]:
+    began = 0.0
+    try:
+        for _ in train(tiny(archive, loss=fault, steps=6), out / folder):
+            began = time.monotonic()
+    except (ArithmeticError, RuntimeError) as error:
+        return error, time.monotonic() - began
+    raise AssertionError("nothing failed")
+
+
+def an_exception_on_one_rank_ends_both_with_its_own_traceback() -> None:
+    error, seconds = failure_of(Fault(rank=1, call=3, how="raise"), "raised")
+    if ranks.rank() == 1:
+        assert isinstance(error, ArithmeticError), error
+    else:
+        assert "rank 1 failed in 'step 3'" in str(error), error
+        assert "ArithmeticError: planted" in str(error), error
+        assert RunFolder(out / "raised").status()["state"] == "failed"
+        print(f"rank 0 heard within {seconds:.2f} s of the step before")
+
+
+def a_loss_that_is_not_finite_names_its_rank_and_samples_everywhere() -> None:
+    error, _ = failure_of(Fault(rank=1, call=2, how="nan"), "nan")
+    assert "step 2, rank 1: the loss is nan for 2" in str(error), error
+    assert archive in str(error), error
+
+
+def an_overflow_on_one_rank_skips_the_step_on_both() -> None:
+    run = tiny(
+        archive, steps=2, loss=Fault(rank=1, call=2, how="overflow"),
+        precision=Precision(kind="fp16", on_cpu=True, initial_scale=1024.0),
+    )  # fmt: skip
+    list(train(run, out / "overflow"))
+    list(train(tiny(archive, steps=1, precision=run.precision), out / "before overflow"))
+    assert_same(out / "overflow", out / "before overflow")
+
+
+def a_signal_to_one_rank_ends_both_on_the_same_step() -> None:
+    reports = list(train(tiny(archive, steps=50, loss=Fault(rank=1, call=3, how="terminate")), out / "signal"))
+    assert [report.step for report in reports] == [1, 2, 3]
+    assert RunFolder(out / "signal").status()["state"] == "stopped"
+    assert RunFolder(out / "signal").latest() == RunFolder(out / "signal").checkpoint(3)
+
+
+def statistics_are_those_of_the_whole_archive() -> None:
+    data = ClimateArchive(source=archive, channels=CHANNELS, held_out=0.3)
+    shared = data.prepare(seed=0).statistics
+    fields = data.held_out_snapshots()
+    assert fields.sizes["time"] == 7
+    whole = data.prepare(seed=0, known=shared.facts())
+    x = np.stack([whole.training[0, number][0].numpy() for number in range(len(whole.training))]).astype(np.float64)
+    # Normalised with the merged statistics, each channel has mean 0 and spread 1 to float32 rounding.
+    np.testing.assert_allclose(x.mean(axis=(0, 2, 3)), 0, atol=1e-4)
+    np.testing.assert_allclose(x.std(axis=(0, 2, 3)), 1, atol=1e-4)
+    parts = [Statistics.of(np.random.default_rng(r).normal(1e5, 1, (1, 999)), ("PSL",)) for r in range(ranks.size())]
+    merged = parts[ranks.rank()].over_ranks()
+    both = np.concatenate([np.random.default_rng(r).normal(1e5, 1, 999) for r in range(ranks.size())])
+    np.testing.assert_allclose([merged.mean[0], merged.std[0]], [both.mean(), both.std()], rtol=1e-12)
+
+
+def scores_count_each_sample_once() -> None:
+    torch.manual_seed(0)
+    logits, mask = torch.randn(7, 3, 4, 5), torch.randint(3, (7, 4, 5))
+    mine, whole = Segmentation(("a", "b", "c")), Segmentation(("a", "b", "c"))
+    whole.update(logits, mask)
+    mine.update(logits[ranks.rank() :: ranks.size()], mask[ranks.rank() :: ranks.size()])
+    mine.over_ranks()
+    assert mine.samples == 7
+    np.testing.assert_array_equal(mine.confusion, whole.confusion)
+    np.testing.assert_allclose(mine.scores()["iou_per_sample"], whole.scores()["iou_per_sample"], rtol=1e-14)
+
+
+PROOFS: list[Callable[[], None]] = [
+    two_ranks_with_batches_of_4_train_for_the_caller_to_compare_with_one_of_8,
+    a_stopped_training_resumes_bit_by_bit_with_dropout_norm_lag_and_fp16,
+    the_same_training_twice_gives_the_same_bits,
+    an_exception_on_one_rank_ends_both_with_its_own_traceback,
+    a_loss_that_is_not_finite_names_its_rank_and_samples_everywhere,
+    an_overflow_on_one_rank_skips_the_step_on_both,
+    a_signal_to_one_rank_ends_both_on_the_same_step,
+    statistics_are_those_of_the_whole_archive,
+    scores_count_each_sample_once,
+]
+
+if __name__ == "__main__":
+    with ranks.joined(timeout=60):
+        for proof in PROOFS:
+            with ranks.together(proof.__name__):
+                proof()
+            if ranks.rank() == 0:
+                print("proven:", proof.__name__, flush=True)
