@@ -1,0 +1,286 @@
+"""Posteriors and volumes to look at: a corner plot with linked brushing, density cubes, and static twins.
+
+    posteriors.corner(draws, truth=volume.parameters)
+    posteriors.corner({"network": draws, "power spectrum": others}, truth=volume.parameters)
+    posteriors.volume(volume)
+    posteriors.static(draws, truth=volume.parameters, path="corner.png")
+
+The brushing is done by the page itself, so it works in a saved notebook without a kernel.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from climlab_dl.plot import credible
+from climlab_dl.plot.brushing import Brush
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from climlab_dl.cosmology.volumes import Volume
+
+__all__ = ["corner", "label", "static", "volume", "volume_static"]
+
+Draws = pd.DataFrame | Mapping[str, pd.DataFrame]
+Span = Literal["prior", "draws"]
+
+COLORS = ("#1f77b4", "#d95f02", "#7570b3", "#1b9e77")
+TRUTH, PRIOR = "#111111", "#888888"
+# A panel's side in screen pixels, and how many draws are dots in it.
+SIDE, DOTS = 190, 3000
+_LABELS = {"Omega_m": "Ωₘ", "sigma_8": "σ₈", "n_s": "nₛ", "N_spec": "nₛ", "H_0": "H₀ (km/s/Mpc)", "Omega_b": "Ω_b"}
+
+
+def label(name: str) -> str:
+    """Symbol of a parameter, with its unit where it has one."""
+    return _LABELS.get(name, name)
+
+
+def corner(
+    draws: Draws,
+    truth: Mapping[str, float] | None = None,
+    prior: Mapping[str, tuple[float, float]] | None = None,
+    *,
+    span: Span = "prior",
+) -> Any:
+    """Every parameter's distribution and every pair's, with the 68% and 95% regions.
+
+    Select draws in any panel with the box or the lasso: they stand out in all others, the histograms show their share,
+    and the table their intervals. A click outside takes it back.
+
+    Parameters
+    ----------
+    draws
+        A row a draw, a column a parameter; or several such tables by name, laid over each other.
+    truth
+        Drawn as lines where it is known.
+    prior
+        Ends of the flat prior; ``draws.attrs["prior"]`` if None.
+    span
+        Whether the axes show the whole prior, or what the draws fill.
+
+    Returns
+    -------
+    holoviews.Layout
+
+    Raises
+    ------
+    ValueError
+        If there are no draws, or the tables have different parameters.
+    """
+    import holoviews as hv
+
+    if "bokeh" not in hv.Store.registry:
+        hv.extension("bokeh", logo=False)
+    tables, prior = _tables(draws), prior if prior is not None else _prior(draws)
+    limits = _limits(tables, prior, span)
+    dotted = {name: _thinned(table) for name, table in tables.items()}
+    names = list(limits)
+    known = {name: f"{truth[name]:.3f}" if truth and name in truth else "" for name in names}
+    brush = Brush(dict(zip(tables, COLORS, strict=False)), {name: label(name) for name in names}, known)
+    panels: list[Any] = []
+    for row, below in enumerate(names):
+        for column, across in enumerate(names):
+            if column > row:
+                at_top_right = row == 0 and column == len(names) - 1
+                panels.append(_table(hv, brush, tables, names) if at_top_right else hv.Empty())
+            elif column == row:
+                panels.append(_histogram(hv, brush, dotted, across, limits, truth, prior))
+            else:
+                panels.append(_pair(hv, brush, dotted, tables, across, below, limits, truth, prior))
+    layout = hv.Layout(panels).cols(len(names))
+    return layout.opts(hv.opts.Layout(shared_datasource=True, shared_axes=True, toolbar="right"))
+
+
+def _pair(
+    hv: Any, brush: Brush, dotted: Any, tables: Any, across: str, below: str, limits: Any, truth: Any, prior: Any
+) -> Any:
+    """Draws of two parameters as dots, their regions as lines."""
+    dims = [hv.Dimension(name, label=label(name), range=limits[name]) for name in (across, below)]
+    layers = []
+    for color, (name, table) in zip(COLORS, dotted.items(), strict=False):
+        layers.append(
+            hv.Points(table, dims, label=name).opts(
+                color=color, size=2, alpha=0.35, nonselection_alpha=0.04, selection_alpha=0.9, show_legend=False,
+                tools=["box_select", "lasso_select"], active_tools=["box_select"], hooks=[brush.points(name)],
+            )
+        )  # fmt: skip
+        x, y = tables[name][across].to_numpy(), tables[name][below].to_numpy()
+        lines = credible.regions(x, y, (_within(limits, prior, across), _within(limits, prior, below)))
+        layers.append(hv.Path(lines, dims).opts(color=color, line_width=1.5))
+    box = hv.Overlay(layers)
+    for end in prior.get(across, ()):
+        box *= hv.VLine(end).opts(color=PRIOR, line_width=1, line_dash="dotted")
+    for end in prior.get(below, ()):
+        box *= hv.HLine(end).opts(color=PRIOR, line_width=1, line_dash="dotted")
+    if truth and across in truth:
+        box *= hv.VLine(truth[across]).opts(color=TRUTH, line_width=1, line_dash="dashed")
+    if truth and below in truth:
+        box *= hv.HLine(truth[below]).opts(color=TRUTH, line_width=1, line_dash="dashed")
+    size = {"frame_width": SIDE, "frame_height": SIDE, "active_tools": ["box_select"]}
+    return box.opts(xlim=limits[across], ylim=limits[below], show_legend=False, **size)
+
+
+def _histogram(hv: Any, brush: Brush, dotted: Any, name: str, limits: Any, truth: Any, prior: Any) -> Any:
+    """Distribution of one parameter, pale, and of the selected draws, strong."""
+    dim = hv.Dimension(name, label=label(name), range=limits[name])
+    density = hv.Dimension(f"density_{name}", label=f"p({label(name)})")
+    layers = []
+    for color, (run, table) in zip(COLORS, dotted.items(), strict=False):
+        heights, edges = np.histogram(table[name], bins=40, range=limits[name], density=True)
+        whole = hv.Histogram((edges, heights), kdims=[dim], vdims=[density], label=run)
+        layers.append(whole.opts(fill_color=color, fill_alpha=0.15, line_alpha=0, show_legend=False))
+        chosen = hv.Histogram((edges, heights), kdims=[dim], vdims=[density], label=run)
+        strong = {"fill_color": color, "fill_alpha": 0.45, "line_color": color}
+        layers.append(chosen.opts(**strong, show_legend=False, hooks=[brush.histogram(run, name)]))
+    box = hv.Overlay(layers)
+    if name in prior:
+        low, high = prior[name]
+        flat = [(low, 0), (low, 1 / (high - low)), (high, 1 / (high - low)), (high, 0)]
+        box *= hv.Curve(flat, dim, density).opts(color=PRIOR, line_width=1, line_dash="dotted")
+    if truth and name in truth:
+        box *= hv.VLine(truth[name]).opts(color=TRUTH, line_width=1, line_dash="dashed")
+    return box.opts(frame_width=SIDE, frame_height=SIDE, xlim=limits[name], yticks=3, show_legend=False)
+
+
+def _table(hv: Any, brush: Brush, tables: Any, names: list[str]) -> Any:
+    """Medians and 68% intervals, which the page rewrites for selected draws."""
+    shares = [0.16, 0.5, 0.84]
+    numbers = {(run, name): tuple(np.quantile(t[name], shares)) for run, t in tables.items() for name in names}
+    return hv.Div(brush.page_table(numbers)).opts(width=SIDE + 90, height=SIDE, hooks=[brush.table])
+
+
+def _tables(draws: Draws) -> dict[str, pd.DataFrame]:
+    tables = {"": draws} if isinstance(draws, pd.DataFrame) else dict(draws)
+    if not tables or any(table.empty for table in tables.values()):
+        raise ValueError("there are no draws to show; give a table with a row a draw, as from posterior.draw")
+    columns = [tuple(table.columns) for table in tables.values()]
+    if len(set(columns)) > 1:
+        raise ValueError(f"the tables have different parameters: {', '.join(map(str, sorted(set(columns))))}")
+    if len(tables) > len(COLORS):
+        raise ValueError(f"{len(tables)} posteriors cannot be told apart in one plot; give at most {len(COLORS)}")
+    return tables
+
+
+def _prior(draws: Draws) -> dict[str, tuple[float, float]]:
+    first = draws if isinstance(draws, pd.DataFrame) else next(iter(draws.values()))
+    return dict(first.attrs.get("prior", {}))
+
+
+def _limits(tables: Any, prior: Mapping[str, tuple[float, float]], span: Span) -> dict[str, tuple[float, float]]:
+    """Choose what the axes show: the prior and a little beyond it, or the draws and a third more."""
+    limits = {}
+    for name in next(iter(tables.values())).columns:
+        if span == "prior" and name in prior:
+            low, high = prior[name]
+            margin = 0.04 * (high - low)
+        else:
+            ends = np.array([np.quantile(table[name], [0.001, 0.999]) for table in tables.values()])
+            low, high = ends[:, 0].min(), ends[:, 1].max()
+            margin = (high - low) / 3 or 1.0
+        limits[name] = (float(low - margin), float(high + margin))
+    return limits
+
+
+def _within(limits: Any, prior: Mapping[str, tuple[float, float]], name: str) -> tuple[float, float]:
+    """Limits of the axis, but not beyond the prior."""
+    low, high = limits[name]
+    first, last = prior.get(name, (low, high))
+    return max(low, first), min(high, last)
+
+
+def _thinned(table: pd.DataFrame) -> pd.DataFrame:
+    return table if len(table) <= DOTS else table.sample(DOTS, random_state=0, ignore_index=True)
+
+
+def static(
+    draws: Draws,
+    truth: Mapping[str, float] | None = None,
+    prior: Mapping[str, tuple[float, float]] | None = None,
+    *,
+    span: Span = "prior",
+    path: str | Path | None = None,
+) -> "Figure":
+    """Draw the same as :func:`corner` with matplotlib, for paper, and write it if a path is given."""
+    from climlab_dl.plot import paper
+
+    tables, prior = _tables(draws), prior if prior is not None else _prior(draws)
+    limits = _limits(tables, prior, span)
+    bounds = {name: _within(limits, prior, name) for name in limits}
+    return paper.corner(tables, truth or {}, prior, limits, bounds, COLORS, label, path)
+
+
+def volume(volume: "Volume") -> Any:
+    """Look into a density cube: a slab through its middle along each axis, and the whole cube projected.
+
+    A slab is a sixteenth of the cube thick. Colours are the logarithm of one plus the density over its mean, the same
+    at all redshifts, between which a slider chooses.
+
+    Returns
+    -------
+    holoviews.Layout, of HoloMaps over redshift where there are several
+    """
+    import holoviews as hv
+
+    if "bokeh" not in hv.Store.registry:
+        hv.extension("bokeh", logo=False)
+    side, unit = _side(volume)
+    views = {z: _views(volume, channel) for channel, z in enumerate(_redshifts(volume))}
+    panels = []
+    for name in next(iter(views.values())):
+        dims = [hv.Dimension(axis, unit=unit) for axis in _axes(name)]
+        top = max(float(frame[name].max()) for frame in views.values())
+        look = {"cmap": "inferno", "clim": (0.0, top), "frame_width": 260, "frame_height": 260, "tools": ["hover"]}
+        frames = {
+            z: hv.Image(frame[name].T[::-1], bounds=(0, 0, side, side), kdims=dims, vdims=["ln(1 + ρ/mean)"]).opts(
+                title=name, colorbar=True, **look
+            )
+            for z, frame in views.items()
+        }
+        panels.append(hv.HoloMap(frames, kdims="redshift") if len(frames) > 1 else next(iter(frames.values())))
+    return hv.Layout(panels).cols(2).opts(hv.opts.Layout(shared_axes=False))
+
+
+def volume_static(volume: "Volume", path: str | Path | None = None) -> "Figure":
+    """Draw the same as :func:`volume` with matplotlib, a row a redshift, and write it if a path is given."""
+    from climlab_dl.plot import paper
+
+    side, unit = _side(volume)
+    rows = {f"z = {z:g}": _views(volume, channel) for channel, z in enumerate(_redshifts(volume))}
+    return paper.images(rows, side, unit, _axes, path)
+
+
+def _views(volume: "Volume", channel: int) -> dict[str, np.ndarray]:
+    """ln(1 + density over mean) of the middle slabs and of the projection."""
+    counts = volume.counts[..., channel]
+    voxels = counts.shape[0]
+    thick = max(1, voxels // 16)
+    slab = slice((voxels - thick) // 2, (voxels - thick) // 2 + thick)
+    mean = float(counts.mean(dtype=np.float64)) or 1.0
+    side, unit = _side(volume)
+    words = f"{side * thick / voxels:g} {unit} around the middle"
+    cuts = {
+        f"x: {words}": counts[slab].mean(0),
+        f"y: {words}": counts[:, slab].mean(1),
+        f"z: {words}": counts[:, :, slab].mean(2),
+        "along z: all": counts.mean(2),
+    }
+    return {name: np.log1p(cut / mean) for name, cut in cuts.items()}
+
+
+def _axes(name: str) -> tuple[str, str]:
+    return {"x": ("y", "z"), "y": ("x", "z")}.get(name[0], ("x", "y"))
+
+
+def _side(volume: "Volume") -> tuple[float, str]:
+    known = volume.box_size_mpc_h
+    return (float(volume.counts.shape[0]), "voxels") if known is None else (known, "Mpc/h")
+
+
+def _redshifts(volume: "Volume") -> list[float]:
+    shifts = volume.redshifts
+    return list(range(volume.counts.shape[3])) if shifts is None else [float(z) for z in shifts]
