@@ -15,9 +15,23 @@ from climlab_dl.climate.mesh import Mesh
 class Extent:
     """Cells of a cyclone, as in the labels of Kurth et al. (2018), sec. III-A2.
 
-    A box around the centre reaches `margin` degrees beyond the radius at which the mean surface wind first, from
-    outside, exceeds `wind`. In each of the `channels` the cells above the `percentile` of the box are taken and
-    their largest 8-connected piece kept; the largest piece of the union is the cyclone.
+    A box around the centre reaches `margin` degrees, north, south, east and west, beyond the radius at which the
+    mean surface wind first, from outside, exceeds `wind`. In each of the `channels` the cells above the `percentile`
+    of the box are taken and their largest 8-connected piece kept; the largest piece of the union is the cyclone.
+    Winds count with their sign, so of the swirl it is the side with westerlies and the side with southerlies.
+
+    Parameters
+    ----------
+    wind
+        m/s; 63 km/h is where a tropical storm begins.
+    wind_window, wind_bins
+        Degrees around the centre in which the wind is averaged by distance, and the number of distances.
+    margin
+        Degrees added to the radius of that wind; alone where the wind is nowhere reached.
+    percentile
+        Of the values in the box.
+    channels
+        The fields whose highest values belong to a cyclone.
     """
 
     wind: float = 63 / 3.6
