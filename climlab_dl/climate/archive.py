@@ -7,7 +7,8 @@ archive.restore(mask)                   the user's own latitude order and longit
 """
 
 import glob
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from importlib.resources import files
 from pathlib import Path
 
@@ -55,8 +56,8 @@ def open(source: Source, *, names: Mapping[str, str | None] | None = None) -> xr
         When grids, calendars or times of the files do not go together, or the first snapshot holds what cannot be:
         a field outside its limits or without a number, labels that are no classes.
     """
-    dataset = _open(source, names or {})
-    look(dataset)
+    with _opened(source, names or {}) as dataset:
+        look(dataset)
     return dataset
 
 
@@ -81,13 +82,15 @@ def check(source: Source, *, names: Mapping[str, str | None] | None = None) -> R
     shown = str(source) if isinstance(source, str | Path) else f"{len(source)} sources"
     problems: list[str] = []
     try:
-        dataset = _open(source, names or {}, problems)
+        with _opened(source, names or {}, problems) as dataset:
+            return survey(shown, dataset, problems)
     except (OSError, ValueError) as error:
         return Report(source=shown, problems=(*problems, str(error)))
-    return survey(shown, dataset, problems)
 
 
-def _open(source: Source, names: Mapping[str, str | None], problems: list[str] | None = None) -> xr.Dataset:
+@contextmanager
+def _opened(source: Source, names: Mapping[str, str | None], problems: list[str] | None = None) -> Iterator[xr.Dataset]:
+    """Give the dataset of a source; at the end its files are closed, to be opened again when they are read."""
     for theirs, ours in names.items():
         if ours is not None and ours not in (*FIELDS, *FAMILIES, MASK):
             raise ValueError(
@@ -95,16 +98,18 @@ def _open(source: Source, names: Mapping[str, str | None], problems: list[str] |
                 f"Expected {', '.join(FIELDS)}, or {', '.join(FAMILIES)} on levels, or {MASK!r}."
             )
     paths = _find(source)
-    parts = read(paths, names, problems)
-    if not parts:
-        raise OSError(f"None of {len(paths)} file(s) can be read, {paths[0]} the first.")
-    dataset = complete(combine(parts))
-    if not dataset.data_vars:
-        raise ValueError(
-            f"{paths[0]} has no field that is known (found {dataset.attrs.get('unrecognised', 'nothing on a grid')}). "
-            "Say what they are with names={'their_name': 'TMQ'}."
-        )
-    return dataset
+    with ExitStack() as files:
+        parts = read(paths, names, files, problems)
+        if not parts:
+            raise OSError(f"None of {len(paths)} file(s) can be read, {paths[0]} the first.")
+        dataset = complete(combine(parts))
+        if not dataset.data_vars:
+            raise ValueError(
+                f"{paths[0]} has no field that is known (found "
+                f"{dataset.attrs.get('unrecognised', 'nothing on a grid')}). "
+                "Say what they are with names={'their_name': 'TMQ'}."
+            )
+        yield dataset
 
 
 def _find(source: Source) -> list[Path]:

@@ -2,6 +2,8 @@
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -10,39 +12,71 @@ from typing import Any
 import h5py
 import xarray as xr
 
-from climlab_dl.climate.formats import annotations, cf, deepcam, extremeweather
+from climlab_dl.climate.fields import CAM5
+from climlab_dl.climate.formats import annotations, cf, deepcam, extremeweather, wrf
 from climlab_dl.climate.formats.header import Header
 from climlab_dl.climate.parts import Part
 
 
-def read(paths: Sequence[Path], names: Mapping[str, str | None], problems: list[str] | None = None) -> list[Part]:
-    """Open every file, close it again, and say what groups of like files offer.
+def read(
+    paths: Sequence[Path],
+    names: Mapping[str, str | None],
+    files: ExitStack,
+    problems: list[str] | None = None,
+) -> list[Part]:
+    """Look into every file, and say what groups of like files offer.
 
-    A file that cannot be read ends it, or is noted in ``problems`` and left out where such a list is given.
+    Parameters
+    ----------
+    paths, names
+        As for `archive.open`.
+    files : ExitStack
+        Closes at its end what was opened; arrays open their file again when they are read later.
+    problems : list of str, optional
+        Notes the files that cannot be read, which are left out; without it the first of them ends it.
     """
-    found: dict[str, list[Any]] = {kind: [] for kind in ("deepcam", "extremeweather", "annotations", "cf")}
+    found: dict[str, list[Any]] = {kind: [] for kind in ("deepcam", "extremeweather", "annotations", "wrf", "cf")}
     for path in _shown(paths):
         try:
-            kind, opened = _open(path)
+            kind, opened = _open(path, files)
             found[kind] += opened
         except (OSError, ValueError) as error:
             if problems is None:
                 raise
             problems.append(str(error))
+    _known(names, found)
     return [
         *cf.parts(found["cf"], names),
         *annotations.parts(found["annotations"]),
         *deepcam.parts(found["deepcam"], names),
         *extremeweather.parts(found["extremeweather"], names),
+        *wrf.parts(found["wrf"], names),
     ]
 
 
-def _open(path: Path) -> tuple[str, list[Any]]:
+def _known(names: Mapping[str, str | None], found: Mapping[str, list[Any]]) -> None:
+    """Refuse a name that no file has."""
+    there = {str(name) for header in found["cf"] for name in header.dataset.variables}
+    there |= {str(name) for _, dataset in found["wrf"] for name in dataset.variables}
+    there |= set(CAM5) if found["deepcam"] or found["extremeweather"] else set()
+    for name in names:
+        if name not in there:
+            near = get_close_matches(name, there, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else f" (found: {', '.join(sorted(there))})."
+            raise ValueError(f"names has {name!r}, but no variable is called so{hint}")
+
+
+def _open(path: Path, files: ExitStack) -> tuple[str, list[Any]]:
     """Give the kind of a file, and what its format's module reads it from."""
     engine = _engine(path)
     if engine == "netcdf4" and (module := _hdf5(path)) is not None:
         return module.__name__.rpartition(".")[2], [module.Sample.of(path)]
-    headers = [Header(path, dataset) for dataset in _datasets(path, engine)]
+    datasets = _datasets(path, engine)
+    for dataset in datasets:
+        files.callback(dataset.close)
+    if wrf.recognises(datasets[0]):
+        return "wrf", [(path, dataset) for dataset in datasets]
+    headers = [Header(path, dataset) for dataset in datasets]
     return "annotations" if annotations.recognises(headers[0]) else "cf", headers
 
 
@@ -75,7 +109,7 @@ def _engine(path: Path) -> str:
 
 
 def _datasets(path: Path, engine: str) -> list[xr.Dataset]:
-    """Open with xarray, without decoding times, and close: arrays open the file again when they are read."""
+    """Open with xarray, without decoding times; NetCDF and Zarr are one dataset, GRIB may be several."""
     options: dict[str, Any] = {"chunks": None, "cache": False, "decode_times": False}
     try:
         with warnings.catch_warnings():
@@ -84,13 +118,11 @@ def _datasets(path: Path, engine: str) -> list[xr.Dataset]:
             if engine == "cfgrib":
                 import cfgrib  # pyright: ignore[reportMissingImports]
 
-                # One message file holds fields of several kinds of level, which are several datasets.
+                # One file holds fields of several kinds of level, which are several datasets.
                 return cfgrib.open_datasets(str(path), backend_kwargs={"indexpath": ""}, **options)
-            dataset = xr.open_dataset(path, engine=engine, **options)
+            return [xr.open_dataset(path, engine=engine, **options)]
     except OSError as error:
         raise unreadable(path, error) from None
-    dataset.close()
-    return [dataset]
 
 
 def unreadable(path: Path, error: Exception) -> OSError:

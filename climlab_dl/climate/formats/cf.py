@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,6 +12,7 @@ import xarray as xr
 from climlab_dl.climate import times
 from climlab_dl.climate.fields import FAMILIES, FIELDS, named
 from climlab_dl.climate.formats.header import VERSIONS, Header
+from climlab_dl.climate.formats.levels import STANDARD_AXIS, HybridPressure, offers
 from climlab_dl.climate.parts import ANNOTATOR, LABELS, MASK, Content, Part, as_mask
 from climlab_dl.climate.units import SAME, Conversion, conversion
 
@@ -88,13 +89,13 @@ def _part(headers: list[Header], names: Mapping[str, str | None]) -> Part:
     for name in map(str, first.dataset.data_vars):
         if name in names and names[name] is None:
             continue
-        offers = _offers(headers, name, names.get(name))
-        for offer in offers:
+        found_here = _offers(headers, name, names.get(name))
+        for offer in found_here:
             if offer.name not in found or offer.rank < found[offer.name].rank:
                 found[offer.name] = offer
             if offer.axis is not None:
                 coordinates |= dict([offer.axis])
-        if not offers and first.holds(first.dataset[name]):
+        if not found_here and first.holds(first.dataset[name]):
             unrecognised.append(name)
     snapshots = [header.snapshots for header in headers]
     return Part(
@@ -124,6 +125,8 @@ def _offers(headers: Sequence[Header], name: str, wanted: str | None) -> list[Of
     level = next((d for d in (several or scalars) if first.pressure(d) is not None), None)
     if family and level:
         return _at_levels(headers, name, family, level)
+    if family and several and first.hybrid(several[0]):
+        return _from_hybrid(headers, name, family, several[0])
     if name == LABELS and several == [ANNOTATOR]:
         read = _reader(headers, name, (ANNOTATOR,))
         content = Content(read=read, dims=(ANNOTATOR,), inner=(variable.sizes[ANNOTATOR],))
@@ -152,19 +155,32 @@ def _at_levels(headers: Sequence[Header], name: str, family: str, level: str) ->
     if levels is None:
         return []
     to_si = _to_si(first.path, variable, FAMILIES[family].unit, family)
-    offers = []
+    cuts = []
     for field in FIELDS.values():
         if field.family == family and field.level in levels:
             fixed = {level: int(np.argmax(levels == field.level))} if level in variable.dims else {}
             original = f"{name} at {field.level:g} hPa"
             content = Content(read=_reader(headers, name, fixed=fixed), conversion=to_si, original=original)
-            offers.append(Offer(field.name, content, rank=4))
+            cuts.append(Offer(field.name, content, rank=4))
     if len(levels) > 1:
         read = _reader(headers, name, (level,))
         content = Content(read=read, dims=("level",), inner=levels.shape, conversion=to_si, original=name)
         axis = xr.Variable("level", levels, {"units": "hPa", "standard_name": "air_pressure"})
-        offers.append(Offer(family, content, rank=4, axis=("level", axis)))
-    return offers
+        cuts.append(Offer(family, content, rank=4, axis=("level", axis)))
+    return cuts
+
+
+def _from_hybrid(headers: Sequence[Header], name: str, family: str, level: str) -> list[Offer]:
+    """Cuts of a field on CESM's hybrid levels, interpolated, and the whole of it on standard pressures."""
+    first = headers[0]
+    a, b = (first.dataset[k].to_numpy().astype(float) for k in ("hyam", "hybm"))
+    reference = float(first.dataset["P0"]) if "P0" in first.dataset else 1e5
+    pressure = HybridPressure(_reader(headers, "PS"), a, b, reference)
+    to_si = _to_si(first.path, first.dataset[name], FAMILIES[family].unit, family)
+    return [
+        Offer(found, replace(content, conversion=to_si, original=name), 4, STANDARD_AXIS if found == family else None)
+        for found, content in offers(family, _reader(headers, name, (level,)), pressure).items()
+    ]
 
 
 def _reader(

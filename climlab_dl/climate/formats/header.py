@@ -29,7 +29,8 @@ class Header:
         self.lon = self._coordinate("longitude", ("degrees_east", "degree_east"), _LONGITUDES)
         self.grid = Grid.of(self.lat.values, self.lon.values, str(path))
         self.row, self.column = str(self.lat.dims[0]), str(self.lon.dims[0])
-        self.time = next((dataset[n].variable for n in _TIMES if n in dataset.variables and dataset[n].ndim <= 1), None)
+        candidates = (dataset[name].variable for name in _TIMES if name in dataset.variables)
+        self.time = next((variable for variable in candidates if variable.ndim <= 1), None)
         in_dims = next((n for n in _TIMES if n in dataset.dims), "")
         self.time_dim = str(self.time.dims[0]) if self.time is not None and self.time.ndim else in_dims
         self.snapshots = dataset.sizes.get(self.time_dim, 1)
@@ -55,13 +56,24 @@ class Header:
             return None
         levels = self.dataset[dim]
         unit = str(levels.attrs.get("units", ""))
-        hybrid = "hybrid" in f"{levels.attrs.get('standard_name', '')}{levels.attrs.get('long_name', '')}"
         to_pascal = conversion(unit, "Pa")
-        if hybrid or (to_pascal is None and dim not in _LEVELS) or not np.issubdtype(levels.dtype, np.number):
+        if (
+            self._says_hybrid(dim)
+            or (to_pascal is None and dim not in _LEVELS)
+            or not np.issubdtype(levels.dtype, np.number)
+        ):
             return None
         if to_pascal is None:
             to_pascal = Conversion(1.0 if float(levels.max()) > 2000 else 100.0)
         return np.round(np.atleast_1d(levels.values).astype(float) * to_pascal.scale / 100, 3)
+
+    def hybrid(self, dim: str) -> bool:
+        """Whether a dimension is one of hybrid levels whose pressure follows from what is in the file."""
+        return self._says_hybrid(dim) and {"hyam", "hybm", "PS"} <= set(self.dataset.variables)
+
+    def _says_hybrid(self, dim: str) -> bool:
+        attributes = self.dataset[dim].attrs if dim in self.dataset.variables else {}
+        return "hybrid" in f"{attributes.get('standard_name', '')} {attributes.get('long_name', '')}"
 
     @cached_property
     def signature(self) -> tuple:
