@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from climlab_dl.climate import sphere
+from climlab_dl.climate.basins import basin
 from climlab_dl.climate.matching import centres
 from climlab_dl.climate.scales import KNOT_M_S, SAFFIR_SIMPSON_KNOTS
 from climlab_dl.climate.snapshots import Layout, class_names, read
@@ -33,10 +34,11 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        Indexed by track: ``class`` where known; ``steps``, ``start``, ``end``, ``hours``; ``start_lat``,
-        ``start_lon``, ``end_lat``, ``end_lon``; ``distance_km`` along the track and mean ``speed_km_h``; the largest
-        and smallest values of the other columns under their names; for tracks with winds ``ace_1e4_kt2``, the
-        accumulated cyclone energy: squares of winds of 34 knots and more at 0, 6, 12 and 18 UTC, summed.
+        Indexed by track: ``class`` and ``name`` where known; ``steps``, ``start``, ``end``, ``hours``; ``start_lat``,
+        ``start_lon``, ``end_lat``, ``end_lon``; the ``basin`` where a cyclone begins; ``distance_km`` along the track
+        and mean ``speed_km_h``; the largest and smallest values of the other columns under their names; for tracks
+        with winds ``ace_1e4_kt2``, the accumulated cyclone energy: squares of winds of 34 knots and more at 0, 6, 12
+        and 18 UTC, summed.
 
         Distances are great circles, so that a jump of the longitude's sign at the dateline is none.
 
@@ -68,6 +70,9 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
         }
     )
     rows["speed_km_h"] = rows["distance_km"] / rows["hours"].where(rows["hours"] > 0)
+    rows["basin"] = basin(rows["start_lat"], rows["start_lon"])
+    if "class" in points:
+        rows["basin"] = rows["basin"].where(first["class"] == "cyclone")
     for name in ("name", "class"):
         if name in points:
             rows.insert(0, name, first[name])

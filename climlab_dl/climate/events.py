@@ -13,6 +13,7 @@ import xarray as xr
 from numpy.typing import ArrayLike
 from tqdm import tqdm
 
+from climlab_dl.climate.basins import basin
 from climlab_dl.climate.climatology import density, occurrence, summary
 from climlab_dl.climate.files import beside
 from climlab_dl.climate.matching import match, scores
@@ -26,6 +27,7 @@ from climlab_dl.climate.tracks import Linking, Tracker, time_text
 
 __all__ = [
     "Linking",
+    "basin",
     "density",
     "find",
     "match",
@@ -90,7 +92,8 @@ def find(
         largest counts. Rows and columns in any order; longitude wraps where the columns close the circle, latitude
         never does. NaN and -1 (unlabelled) are background.
     fields
-        Dataset on the same grid and times, in SI units. PSL, UBOT and VBOT, TMQ, IVT, PRECT are used where present.
+        Dataset on the same grid and times, in SI units, as `climlab_dl.archive.open` gives it. PSL, UBOT and VBOT,
+        TMQ, IVT, PRECT are used where present.
     linking
         When events at different times are one storm.
     connectivity
@@ -107,10 +110,10 @@ def find(
         the mask's longitude convention; ``area_km2``, ``length_km`` along the axis, ``width_km`` = area / length;
         ``land_share`` of the area, ``touches_land``, ``touches_edge`` of a regional grid.
 
-        With the fields: ``min_psl_hPa`` at ``psl_lat``, ``psl_lon``; ``max_wind_m_s`` at the lowest level and its
-        ``saffir_simpson`` class for cyclones (-1 depression, 0 storm, 1..5); ``max_tmq_kg_m2``; ``max_ivt_kg_m_s``
-        and ``ar_scale``, the highest rating (0..5) that any place under the river has reached so far;
-        ``max_precipitation_mm_h``.
+        With the fields: ``min_psl_hPa``, the lowest pressure in the event or a cell next to it, at ``psl_lat``,
+        ``psl_lon``; ``max_wind_m_s`` at the lowest level and its ``saffir_simpson`` class for cyclones (-1
+        depression, 0 storm, 1..5); ``max_tmq_kg_m2``; ``max_ivt_kg_m_s`` and, for rivers, ``ar_scale``, the highest
+        rating (0..5) that any place under the river has reached so far; ``max_precipitation_mm_h``.
 
         ``merged_into``: track that took this one up after this row; ``split_from``: track that this one left;
         ``region``: number in `regions` of this time's mask.
@@ -118,7 +121,8 @@ def find(
     Raises
     ------
     ValueError
-        Where mask values are no class, times repeat, or the fields lack times or are on another grid.
+        Where mask values are no class, times repeat, the fields lack times or are on another grid, or have values in
+        an event that are physically impossible.
     """
     survey = Survey(mask, fields, connectivity, linking.max_gap_hours)
     snapshots = read(mask, fields, survey.fields, survey.layout)

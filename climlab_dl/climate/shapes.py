@@ -10,6 +10,8 @@ from climlab_dl.climate import sphere
 
 # Steps to half of the eight neighbours; the other half are these seen from the other end.
 _NEIGHBOURS = ((0, 1), (1, 0), (1, 1), (1, -1))
+# A cell and the eight around it, the cell itself first.
+_AROUND = ((0, 0), *_NEIGHBOURS, *((-down, -right) for down, right in _NEIGHBOURS))
 
 
 def _totals(member: NDArray[np.intp], weights: NDArray, count: int) -> NDArray[np.float64]:
@@ -84,10 +86,9 @@ class Regions:
         """Sum of a field (lat, lon) over each region."""
         return _totals(self.member, field[self.cells], self.count)
 
-    def extreme(self, field: NDArray[np.number], lowest: bool = False) -> NDArray[np.number]:
-        """Largest (or smallest) value of a field (lat, lon) in each region; NaN only where all is NaN."""
-        choose = np.fmin if lowest else np.fmax
-        return choose.reduceat(field[self.cells], self.first) if self.count else np.empty(0)
+    def maximum(self, field: NDArray[np.number]) -> NDArray[np.number]:
+        """Largest value of a field (lat, lon) in each region; NaN only where all is NaN."""
+        return np.fmax.reduceat(field[self.cells], self.first) if self.count else np.empty(0)
 
     def place_of_maximum(self, values: NDArray[np.floating]) -> NDArray[np.intp]:
         """Position in `cells` of each region's largest value; `values` has one number a cell, none NaN."""
@@ -95,13 +96,29 @@ class Regions:
         places = np.flatnonzero(values == largest[self.member])
         return places[np.searchsorted(self.member[places], np.arange(self.count))]
 
-    def place_of_minimum(self, field: NDArray[np.floating]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Latitude and longitude of each region's smallest value of a field (lat, lon); NaN where all is NaN."""
-        values = -field[self.cells].astype(float)
-        places = self.place_of_maximum(np.where(np.isnan(values), -np.inf, values))
-        rows, columns = self.cells[0][places], self.cells[1][places]
-        missing = np.isnan(values[places])
-        return np.where(missing, np.nan, self.lat[rows]), np.where(missing, np.nan, self.lon[columns])
+    def lowest(
+        self, field: NDArray[np.floating]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """Smallest value of a field (lat, lon) in each region or next to it, and its latitude and longitude.
+
+        A mask may pass by the centre of its storm, as those of Kurth et al. (2018) do: the cells beside count too.
+        NaN where all is NaN.
+        """
+        down, right = np.array(_AROUND).T[..., None]
+        row = np.clip(self.cells[0] + down, 0, len(self.lat) - 1)
+        column = self.cells[1] + right
+        column = column % len(self.lon) if self.wrap else np.clip(column, 0, len(self.lon) - 1)
+        values = field[row, column].astype(float)
+        values[np.isnan(values)] = np.inf
+        place = self.place_of_maximum(-values.min(axis=0))
+        which = values[:, place].argmin(axis=0)
+        row, column, lowest = row[which, place], column[which, place], values[which, place]
+        missing = np.isinf(lowest)
+        return (
+            np.where(missing, np.nan, lowest),
+            np.where(missing, np.nan, self.lat[row]),
+            np.where(missing, np.nan, self.lon[column]),
+        )
 
     def touches_edge(self) -> NDArray[np.bool_]:
         """Whether each region reaches the border of a regional grid, where it may be cut off."""

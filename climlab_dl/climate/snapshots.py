@@ -91,6 +91,8 @@ class Layout:
 
 def class_names(mask: xr.DataArray) -> dict[int, str]:
     """Name of each mask value but background, from the CF attributes ``flag_values`` and ``flag_meanings``."""
+    if not isinstance(mask, xr.DataArray):
+        raise TypeError(f"the mask must be an xarray.DataArray; got {type(mask).__name__}. Of a dataset take ['mask']")
     meanings = str(mask.attrs.get("flag_meanings", " ".join(CLASSES))).split()
     values = np.atleast_1d(mask.attrs.get("flag_values", np.arange(len(meanings))))
     if len(values) != len(meanings):

@@ -1,6 +1,7 @@
 """What a table of events says about each event of a snapshot, and how it is measured."""
 
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import pandas as pd
@@ -8,6 +9,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from climlab_dl.climate import sphere
+from climlab_dl.climate.fields import FIELDS
 from climlab_dl.climate.land import land_mask
 from climlab_dl.climate.scales import RiverSpells, saffir_simpson
 from climlab_dl.climate.shapes import Regions
@@ -16,21 +18,20 @@ from climlab_dl.climate.tracks import hours_since_first
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Extreme:
-    """A column that holds the extreme of a field, or of a vector's length, in each event."""
+class _Largest:
+    """A column that holds the largest value of a field, or of a vector's length, in each event."""
 
     column: str
     fields: tuple[str, ...]
-    lowest: bool = False
+    quantity: str  # the known field whose limits hold
     factor: float = 1.0  # from SI to the unit in the column's name
 
 
-_EXTREMES = (
-    _Extreme(column="min_psl_hPa", fields=("PSL",), lowest=True, factor=1e-2),
-    _Extreme(column="max_wind_m_s", fields=("UBOT", "VBOT")),
-    _Extreme(column="max_tmq_kg_m2", fields=("TMQ",)),
-    _Extreme(column="max_ivt_kg_m_s", fields=("IVT",)),
-    _Extreme(column="max_precipitation_mm_h", fields=("PRECT",), factor=3.6e6),
+_LARGEST = (
+    _Largest(column="max_wind_m_s", fields=("UBOT", "VBOT"), quantity="WINDBOT"),
+    _Largest(column="max_tmq_kg_m2", fields=("TMQ",), quantity="TMQ"),
+    _Largest(column="max_ivt_kg_m_s", fields=("IVT",), quantity="IVT"),
+    _Largest(column="max_precipitation_mm_h", fields=("PRECT",), quantity="PRECT", factor=3.6e6),
 )
 
 
@@ -64,8 +65,9 @@ class Survey:
         self._areas = sphere.cell_areas_km2(self.layout.lat, self.layout.lon)
         self._on_land = self._areas * land_mask(self.layout.lat, self.layout.lon)
         there = [] if fields is None else list(fields.data_vars)
-        self._extremes = [extreme for extreme in _EXTREMES if all(name in there for name in extreme.fields)]
-        self.fields = list(dict.fromkeys(name for extreme in self._extremes for name in extreme.fields))
+        self._largest = [largest for largest in _LARGEST if all(name in there for name in largest.fields)]
+        pressure = ("PSL",) if "PSL" in there else ()
+        self.fields = list(dict.fromkeys(chain(pressure, *(largest.fields for largest in self._largest))))
         hours = hours_since_first(times_of(mask))
         self._spells = None
         if "IVT" in self.fields and hours is not None and len(hours) > 1:
@@ -96,26 +98,34 @@ class Survey:
                 "touches_edge": regions.touches_edge(),
             }
         )
-        values = {
-            extreme.column: np.hypot(*(snapshot.fields[name] for name in extreme.fields))
-            if len(extreme.fields) == 2
-            else snapshot.fields[extreme.fields[0]]
-            for extreme in self._extremes
-        }
-        for extreme in self._extremes:
-            found = regions.extreme(values[extreme.column], lowest=extreme.lowest)
-            table[extreme.column] = extreme.factor * found.astype(float)
-        if "min_psl_hPa" in table:
-            table["psl_lat"], lon = regions.place_of_minimum(values["min_psl_hPa"])
+        if "PSL" in self.fields:
+            lowest, table["psl_lat"], lon = regions.lowest(snapshot.fields["PSL"])
+            table["min_psl_hPa"] = _possible(lowest, "PSL", snapshot) / 100
             table["psl_lon"] = self.layout.longitudes(lon)
+        for largest in self._largest:
+            values = [snapshot.fields[name] for name in largest.fields]
+            found = regions.maximum(np.hypot(*values) if len(values) == 2 else values[0])
+            table[largest.column] = largest.factor * _possible(found.astype(float), largest.quantity, snapshot)
         if "max_wind_m_s" in table:
             table["saffir_simpson"] = _rating(saffir_simpson(table["max_wind_m_s"]), table["class"] == "cyclone")
         if self._spells is not None:
             river = [value for value, name in self._names.items() if name == "river"]
-            ratings = self._spells.rate(snapshot.hours, np.isin(snapshot.mask, river), values["max_ivt_kg_m_s"])
-            table["ar_scale"] = _rating(regions.extreme(ratings), table["class"] == "river")
+            ratings = self._spells.rate(snapshot.hours, np.isin(snapshot.mask, river), snapshot.fields["IVT"])
+            table["ar_scale"] = _rating(regions.maximum(ratings), table["class"] == "river")
         table["region"] = np.arange(1, regions.count + 1)
         return table
+
+
+def _possible(values: NDArray[np.float64], name: str, snapshot: Snapshot) -> NDArray[np.float64]:
+    """Give the values back, unless one is none that the field can have."""
+    lowest, highest = FIELDS[name].limits
+    if wrong := values[(values < lowest) | (values > highest)].tolist():
+        raise ValueError(
+            f"at {snapshot.time} {FIELDS[name].long_name} ({name}) is {wrong[0]:g} in an event; expected {lowest:g} to "
+            f"{highest:g} {FIELDS[name].unit}. Another unit, or fill values that the file does not declare? "
+            "archive.open converts units, archive.check finds such values"
+        )
+    return values
 
 
 def _rating(ratings: NDArray[np.number], applies: ArrayLike) -> pd.Series:

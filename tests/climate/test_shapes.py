@@ -74,12 +74,26 @@ def test_extremes_skip_missing_cells():
     field = np.full(AREAS.shape, np.nan)
     field[101, 11], field[102, 12] = 5.0, 3.0
     found = regions(mask)
-    assert found.extreme(field)[0] == 5.0
-    assert found.extreme(field, lowest=True)[0] == 3.0
-    assert np.isnan(found.extreme(field)[1])
-    lat, lon = found.place_of_minimum(field)
-    assert (lat[0], lon[0]) == (LAT[102], LON[12])
-    assert np.isnan([lat[1], lon[1]]).all()
+    assert found.maximum(field)[0] == 5.0
+    assert np.isnan(found.maximum(field)[1])
+    lowest, lat, lon = found.lowest(field)
+    assert (lowest[0], lat[0], lon[0]) == (3.0, LAT[102], LON[12])
+    assert np.isnan([lowest[1], lat[1], lon[1]]).all()
+
+
+def test_the_lowest_value_may_lie_in_a_cell_beside_the_event_also_over_the_seam():
+    mask = np.zeros(AREAS.shape, bool)
+    mask[100:103, :3] = True
+    field = np.full(AREAS.shape, 10.0)
+    field[103, -1], field[104, 1] = 7.0, 5.0  # one cell away, and two
+    assert [a.item() for a in regions(mask).lowest(field)] == [7.0, LAT[103], LON[-1]]
+    assert regions(mask, wrap=False).lowest(field)[0].item() == 10.0
+
+
+def test_of_equal_values_that_of_the_event_itself_is_the_lowest():
+    mask = np.zeros(AREAS.shape, bool)
+    mask[100, 5] = True
+    assert [a.item() for a in regions(mask).lowest(np.ones(AREAS.shape))] == [1.0, LAT[100], LON[5]]
 
 
 def test_only_a_regional_grid_has_an_edge():
@@ -92,4 +106,4 @@ def test_only_a_regional_grid_has_an_edge():
 
 def test_no_region_measures_nothing():
     found = regions(np.zeros(AREAS.shape, bool))
-    assert found.area_km2.shape == found.length_km.shape == found.extreme(AREAS).shape == (0,)
+    assert found.area_km2.shape == found.length_km.shape == found.maximum(AREAS).shape == (0,)
