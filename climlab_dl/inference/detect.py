@@ -6,6 +6,7 @@ evaluate(found.mask, fields.mask)         beside the mask that is all background
 """
 
 import logging
+from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Literal
 
@@ -97,30 +98,35 @@ def provenance(detector: Detector) -> str:
     return f"{made} with checkpoint {detector.source} (step {detector.step}, sha256 {detector.sha256})"
 
 
-def evaluate(mask: xr.DataArray, truth: xr.DataArray) -> pd.DataFrame:
-    """Score a mask against the truth, beside the mask that is all background.
+def evaluate(masks: xr.DataArray | Mapping[str, xr.DataArray], truth: xr.DataArray) -> pd.DataFrame:
+    """Score masks against the truth, beside the mask that is all background.
 
     Parameters
     ----------
-    mask, truth
-        Classes (time, lat, lon) on one grid; times that both have are compared, pixels that either leaves unlabelled
-        are not.
+    masks
+        Classes (time, lat, lon), or several such masks by name.
+    truth
+        Classes on the same grid; times that both have are compared, pixels that either leaves unlabelled are not.
 
     Returns
     -------
     DataFrame
-        Rows "detected" and "all background"; columns ``iou_``, ``precision_`` and ``recall_`` of each class and
-        ``iou_mean`` over the classes that are in the truth or in the mask. NaN where there is nothing to divide by.
+        A row for each name ("detected" for a single mask), and "all background"; columns ``iou_``, ``precision_`` and
+        ``recall_`` of each class and ``iou_mean`` over the classes that are in the truth or in the mask. NaN where
+        there is nothing to divide by.
 
     Raises
     ------
     ValueError
         Different grids, or no time in common.
     """
-    counts = confusion(mask, truth)
-    trivial = np.zeros_like(counts)
-    trivial[:, 0] = counts.sum(axis=1)
-    return pd.DataFrame([_scores(counts), _scores(trivial)], index=["detected", "all background"])
+    named = {"detected": masks} if isinstance(masks, xr.DataArray) else masks
+    rows, trivial = {}, np.zeros((len(CLASSES), len(CLASSES)), np.int64)
+    for name, mask in named.items():
+        counts = confusion(mask, truth)
+        rows[name] = _scores(counts)
+        trivial[:, 0] = counts.sum(axis=1)
+    return pd.DataFrame.from_dict({**rows, "all background": _scores(trivial)}, orient="index")
 
 
 def confusion(mask: xr.DataArray, truth: xr.DataArray) -> np.ndarray:

@@ -51,6 +51,16 @@ def setup() -> None:
     gv.extension("bokeh", inline=True, logo=False)
     if _inline_styles not in Viewable._preprocessing_hooks:
         Viewable._preprocessing_hooks.append(_inline_styles)
+    _show_figures()
+
+
+def _show_figures() -> None:
+    """Let a matplotlib figure that ends a cell show itself, whether or not pyplot was imported."""
+    from IPython.core.getipython import get_ipython
+    from matplotlib_inline.backend_inline import set_matplotlib_formats
+
+    if get_ipython() is not None:
+        set_matplotlib_formats("png")
 
 
 def _inline_styles(shown: Any, root: "Model", *_: Any) -> None:

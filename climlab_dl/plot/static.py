@@ -69,7 +69,7 @@ def static(
 
     left, right, bottom, top = place.extent
     height = 8.0 * (top - bottom) / (right - left)
-    figure = Figure(figsize=(9.4, min(height, 8.0) + 0.6), layout="constrained")
+    figure = Figure(figsize=(9.4, min(height, 8.0) + 1.2), layout="constrained")
     axes: Any = figure.add_subplot(projection=place.crs)
     _frame(axes, place)
     axes.set_facecolor(styles.NO_DATA)
@@ -88,7 +88,7 @@ def static(
     if path is not None:
         path = Path(path)
         beside = path.with_name(f".{path.name}.part")
-        figure.savefig(beside, dpi=dpi, format=path.suffix.lstrip(".") or "png")
+        figure.savefig(beside, dpi=dpi, format=path.suffix.lstrip(".") or "png", bbox_inches="tight")
         beside.rename(path)
     return figure
 

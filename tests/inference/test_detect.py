@@ -247,6 +247,14 @@ def test_the_trivial_mask_scores_the_backgrounds_share():
     assert np.isnan(scores.precision_river)
 
 
+def test_several_masks_have_a_row_each_and_the_trivial_one_comes_last():
+    found, truth = masks([[[0, 0, 1, 1], [2, 2, 0, 0]]], [[[0, 0, 0, 1], [2, 2, 2, 0]]])
+    scores = evaluate({"perfect": truth, "found": found}, truth)
+    assert scores.index.tolist() == ["perfect", "found", "all background"]
+    assert scores.loc["perfect", "iou_mean"] == 1
+    assert scores.loc["found"].equals(evaluate(found, truth).loc["detected"].rename("found"))
+
+
 def test_pixels_that_nobody_labelled_do_not_count():
     found, truth = masks([[[0, 0, 1, 1], [2, 2, 0, 0]]], [[[0, 0, -1, 1], [2, 2, -1, 0]]])
     scores = evaluate(found, truth).loc["detected"]
