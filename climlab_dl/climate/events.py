@@ -15,15 +15,15 @@ from tqdm import tqdm
 
 from climlab_dl.climate.basins import basin
 from climlab_dl.climate.climatology import density, occurrence, summary
-from climlab_dl.climate.files import beside
 from climlab_dl.climate.matching import match, scores
 from climlab_dl.climate.outlines import feature, outlines
 from climlab_dl.climate.scales import river_scale, saffir_simpson
-from climlab_dl.climate.snapshots import Layout, as_classes, class_names, read, times_of
+from climlab_dl.climate.snapshots import Layout, as_classes, class_names, read, series_of, times_of
 from climlab_dl.climate.survey import Survey, label
 from climlab_dl.climate.trackfiles import to_netcdf, to_teca, to_tempest
 from climlab_dl.climate.trackreading import read_tracks
 from climlab_dl.climate.tracks import Linking, Tracker, time_text
+from climlab_dl.files import beside
 
 __all__ = [
     "Linking",
@@ -90,7 +90,9 @@ def find(
     mask
         Classes (time, lat, lon) or (lat, lon); or probabilities with a further dimension ``class``, of which the
         largest counts. Rows and columns in any order; longitude wraps where the columns close the circle, latitude
-        never does. NaN and -1 (unlabelled) are background.
+        never does. NaN and -1 (unlabelled) are background. Coordinates ``run`` and ``labelling`` along time, as
+        `climlab_dl.archive.open` gives them, tell series apart: they become columns, and no track goes from one
+        series to another.
     fields
         Dataset on the same grid and times, in SI units, as `climlab_dl.archive.open` gives it. PSL, UBOT and VBOT,
         TMQ, IVT, PRECT are used where present.
@@ -128,8 +130,12 @@ def find(
     snapshots = read(mask, fields, survey.fields, survey.layout)
     tracker = Tracker(linking=linking)
     tables: list[pd.DataFrame] = []
-    events = 0
+    events, series = 0, None
     for snapshot in tqdm(snapshots, "events", mask.sizes.get("time", 1), leave=False, delay=2, disable=None):
+        if snapshot.series != series:
+            series = snapshot.series
+            tracker.restart()
+            survey.restart()
         regions, kinds = survey.regions(snapshot.mask)
         table = survey.table(snapshot, regions, kinds)
         kept = (table["area_km2"] >= min_area_km2).to_numpy()
@@ -185,16 +191,19 @@ def to_geojson(
         Where the table has a time or region that the mask has not.
     """
     table = find(mask, connectivity=connectivity) if table is None else table
-    rows = dict(iter(table.groupby(pd.Series([time_text(time) or "" for time in table["time"]], index=table.index))))
-    times = [time_text(time) or "" for time in times_of(mask)]
-    if lost := set(map(str, rows)) - set(times):
-        raise ValueError(f"the mask has no time {min(lost)!r}; give the mask that the table was made from")
+    series = series_of(mask)
+    times = [time_text(time) or "" for time in table["time"]]
+    keys = pd.Series(list(zip(times, *(table[name] for name in series), strict=True)), index=table.index, dtype=object)
+    rows: dict[Any, pd.DataFrame] = dict(iter(table.groupby(keys)))
+    there = list(zip((time_text(time) or "" for time in times_of(mask)), *series.values(), strict=True))
+    if lost := rows.keys() - set(there):
+        raise ValueError(f"the mask has no time {min(lost)[0]!r}; give the mask that the table was made from")
     if "time" in mask.dims:
-        mask = mask.isel(time=[number for number, time in enumerate(times) if time in rows])
+        mask = mask.isel(time=[number for number, key in enumerate(there) if key in rows])
     layout = Layout.of(mask)
     features: list[dict[str, Any]] = []
     for snapshot in read(mask, None, (), layout):
-        group = rows[time_text(snapshot.time) or ""]
+        group = rows[time_text(snapshot.time) or "", *snapshot.series.values()]
         labels, kinds = label(snapshot.mask, connectivity, layout.wrap)
         wanted = group["region"].tolist()
         if max(wanted) > len(kinds):

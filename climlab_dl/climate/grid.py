@@ -58,26 +58,28 @@ class Grid:
         down = lat.size > 1 and lat[0] > lat[-1]
         rows = slice(None, None, -1) if down else slice(None)
         _one_way(np.diff(lat[rows]), "latitude", where)
+        back = lon.size > 1 and np.median(_turn(np.diff(lon))) < 0
+        eastward = np.arange(lon.size)[::-1] if back else np.arange(lon.size)
         closed = lon.size > 2 and np.isclose(abs(lon[-1] - lon[0]), 360, atol=1e-4)
-        kept = lon[:-1] if closed else lon
-        back = lon.size > 1 and np.median(_turn(np.diff(kept))) < 0
-        _one_way(_turn(np.diff(kept[::-1] if back else kept)), "longitude", where)
-        inside = wrapped(kept)
+        kept = eastward[:-1] if closed else eastward
+        _one_way(_turn(np.diff(lon[kept])), "longitude", where)
+        inside = wrapped(lon[kept])
         order = np.argsort(inside)
         gaps = np.mod(np.diff(inside[order], append=inside[order[0]]), 360)
         if gaps.max() > 1.5 * np.median(gaps):  # a region: begin behind the part of the globe that it leaves out
             order = np.roll(order, -1 - int(np.argmax(gaps)))
             inside = inside + 360 * (inside < inside[order[0]])
-        columns = slice(None) if not closed and (np.diff(order) == 1).all() else order
+        columns = kept[order]
         came: dict[str, dict[str, float | str]] = {"lat": {}, "lon": {}}
         if down:
             came["lat"]["came_descending"] = 1
         if back:
             came["lon"]["came_descending"] = 1
-        if not isinstance(columns, slice):
-            came["lon"]["came_from"] = float(kept[-1] if back else kept[0])
+        if not np.allclose(inside[order], lon[kept], atol=1e-6):
+            came["lon"]["came_from"] = float(lon[kept[0]])
         if closed:
             came["lon"]["came_closed"] = 1
+        columns = slice(None) if np.array_equal(columns, np.arange(lon.size)) else columns
         return cls(lat=lat[rows], lon=inside[order], rows=rows, columns=columns, came=came)
 
     def matches(self, other: "Grid") -> bool:

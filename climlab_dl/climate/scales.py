@@ -64,9 +64,13 @@ class RiverSpells:
 
     def __init__(self, step_hours: float, max_gap_hours: float) -> None:
         self.step_hours, self.max_gap_hours = step_hours, max_gap_hours
-        self._last = -np.inf
         self._hours: NDArray[np.float64] = np.zeros(())
         self._ivt: NDArray[np.float64] = np.zeros(())
+        self.restart()
+
+    def restart(self) -> None:
+        """End every spell: the next snapshot is of another series."""
+        self._last = -np.inf
 
     def rate(self, hours: float, river: NDArray[np.bool_], ivt: NDArray[np.floating]) -> NDArray[np.int8]:
         """Take up the next snapshot and rate each place, 0..5, by its spell so far.

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from climlab_dl.climate import sphere
 from climlab_dl.climate.fields import BACKGROUND, CLASSES, UNLABELLED
-from climlab_dl.climate.tracks import hours_since_first
+from climlab_dl.climate.parts import NUMBERS
+from climlab_dl.climate.tracks import hours_since_first, time_text
 
 log = logging.getLogger(__name__)
 
@@ -122,21 +123,35 @@ def as_classes(values: NDArray[Any], names: dict[int, str]) -> NDArray[np.int16]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Snapshot:
-    """One time: what the user calls it, hours since the first (0 where times are no dates), mask and fields."""
+    """One time of a series.
+
+    Parameters
+    ----------
+    time
+        What the user calls it.
+    hours
+        Hours since the mask's first time; 0 where times are no dates.
+    series
+        Run of the model and labelling, where the mask has several; storms of different series are never one.
+    mask, fields
+        Classes and fields (lat, lon).
+    """
 
     time: Any
     hours: float
+    series: dict[str, int]
     mask: NDArray[np.int16]
     fields: dict[str, NDArray[np.floating]]
 
 
 def read(mask: xr.DataArray, fields: xr.Dataset | None, names: Sequence[str], layout: Layout) -> Iterator[Snapshot]:
-    """Load one snapshot after the other, in time order, mask and fields together where they are lazy.
+    """Load one snapshot after the other, series by series in time order, with fields that are read along with it.
 
     Parameters
     ----------
     mask
-        Classes (time, lat, lon) or (lat, lon), or probabilities with a further dimension ``class``.
+        Classes (time, lat, lon) or (lat, lon), or probabilities with a further dimension ``class``. Coordinates
+        ``run`` and ``labelling`` along time tell series apart.
     fields
         Dataset on the same grid, in any order of rows and columns.
     names
@@ -155,19 +170,18 @@ def read(mask: xr.DataArray, fields: xr.Dataset | None, names: Sequence[str], la
     mask = mask.expand_dims("time") if "time" not in mask.dims else mask
     if extra := set(mask.dims) - {"time", "lat", "lon"}:
         raise ValueError(f"the mask has dimensions {mask.dims}; choose one of {sorted(map(str, extra))} with isel")
-    times = times_of(mask)
+    times, series = times_of(mask), series_of(mask)
     hours = hours_since_first(times)
     if hours is None:
         if len(times) > 1:
             log.warning("the mask's times are no dates: storms are followed in the order of the snapshots, by overlap")
-        hours, order = np.zeros(len(times)), np.arange(len(times))
-    else:
-        order = np.argsort(hours, kind="stable")
-        if (np.diff(hours[order]) == 0).any():
-            raise ValueError("the mask has a time twice; drop one with mask.drop_duplicates('time')")
+        hours = np.zeros(len(times))
+    elif pd.DataFrame({"hours": hours, **series}).duplicated().any():
+        raise ValueError("the mask has a time twice; drop one with mask.drop_duplicates('time')")
+    order = np.lexsort((hours, *reversed(series.values())))
     positions = layout_of_fields = None
     if fields is not None and names:
-        positions, layout_of_fields = _positions(times, fields), _same_grid(fields, layout)
+        positions, layout_of_fields = _positions(mask, fields), _same_grid(fields, layout)
 
     for i in order:
         found = xr.Dataset({"__mask": (("y", "x"), mask.isel(time=i).transpose("lat", "lon").data)})
@@ -176,38 +190,49 @@ def read(mask: xr.DataArray, fields: xr.Dataset | None, names: Sequence[str], la
             # have names of their own, so that xarray does not align the two.
             at = {"time": positions[i]} if "time" in fields.dims else {}
             now = fields[list(names)].isel(at).transpose("lat", "lon")
-            found = found.merge(now.drop_vars(("lat", "lon", "time"), errors="ignore"))
+            found = found.merge(now.drop_vars(now.coords))
         found = found.load()
         yield Snapshot(
             time=times[i],
             hours=float(hours[i]),
+            series={name: int(numbers[i]) for name, numbers in series.items()},
             mask=as_classes(layout.arrange(found["__mask"].values), names_of_classes),
             fields={name: layout_of_fields.arrange(found[name].values) for name in names} if layout_of_fields else {},
         )
 
 
-def times_of(mask: xr.DataArray) -> NDArray[Any]:
+def times_of(mask: xr.DataArray | xr.Dataset) -> NDArray[Any]:
     """Give the times of a mask, NaT for a single one without."""
     if "time" in mask.coords:
         return np.atleast_1d(mask["time"].values)
     return np.full(mask.sizes.get("time", 1), np.datetime64("NaT", "ns"))
 
 
-def _positions(times: NDArray[Any], fields: xr.Dataset) -> NDArray[np.intp]:
-    """Where in the fields each time of the mask is."""
+def series_of(mask: xr.DataArray | xr.Dataset) -> dict[str, NDArray[np.integer]]:
+    """Give the run of the model and the labelling of each snapshot, where they are known."""
+    return {name: mask[name].values for name in NUMBERS if name in mask.coords and mask[name].dims == ("time",)}
+
+
+def _positions(mask: xr.DataArray, fields: xr.Dataset) -> NDArray[np.intp]:
+    """Where in the fields each snapshot of the mask is."""
+    times = times_of(mask)
     if "time" not in fields.dims:
         if len(times) > 1:
             raise ValueError(f"the mask has {len(times)} times and the fields have no dimension 'time'")
         return np.zeros(1, np.intp)
     if len(times) == 1 and pd.isna(times[0]) and fields.sizes["time"] == 1:
         return np.zeros(1, np.intp)
-    positions = pd.Index(fields["time"].values).get_indexer(pd.Index(times))
-    if (positions < 0).any():
+    ours, theirs = series_of(mask), series_of(fields)
+    common = [name for name in ours if name in theirs]
+    known = zip(map(time_text, times_of(fields)), *(theirs[name] for name in common), strict=True)
+    place = {key: i for i, key in enumerate(known)}
+    wanted = list(zip(map(time_text, times), *(ours[name] for name in common), strict=True))
+    if lost := [key for key in wanted if key not in place]:
         raise ValueError(
-            f"the fields lack {int((positions < 0).sum())} of the mask's {len(times)} times, e.g. "
-            f"{times[int(positions.argmin())]}; give the fields that the mask was made from"
+            f"the fields lack {len(lost)} of the mask's {len(times)} times, e.g. {lost[0][0]}; give the fields that the "
+            "mask was made from"
         )
-    return positions
+    return np.array([place[key] for key in wanted])
 
 
 def _same_grid(fields: xr.Dataset, layout: Layout) -> Layout:

@@ -70,9 +70,14 @@ class Survey:
         self.fields = list(dict.fromkeys(chain(pressure, *(largest.fields for largest in self._largest))))
         hours = hours_since_first(times_of(mask))
         self._spells = None
-        if "IVT" in self.fields and hours is not None and len(hours) > 1:
-            step_hours = float(np.median(np.diff(np.sort(hours))))
-            self._spells = RiverSpells(step_hours=step_hours, max_gap_hours=max_gap_hours)
+        steps = np.diff(np.unique(hours)) if hours is not None else np.empty(0)
+        if "IVT" in self.fields and len(steps):
+            self._spells = RiverSpells(step_hours=float(np.median(steps)), max_gap_hours=max_gap_hours)
+
+    def restart(self) -> None:
+        """Forget what was before: the next snapshot is of another series."""
+        if self._spells is not None:
+            self._spells.restart()
 
     def regions(self, classes: NDArray[np.integer]) -> tuple[Regions, NDArray[np.int64]]:
         """Find the regions of one snapshot and the class of each."""
@@ -88,6 +93,7 @@ class Survey:
             {
                 "class": pd.Series([self._names[kind] for kind in kinds.tolist()], dtype="str"),
                 "time": np.full(regions.count, snapshot.time),
+                **{name: np.full(regions.count, number) for name, number in snapshot.series.items()},
                 "lat": lat,
                 "lon": self.layout.longitudes(lon),
                 "area_km2": regions.area_km2,

@@ -15,11 +15,11 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from climlab_dl.climate import sphere
-from climlab_dl.climate.files import beside
 from climlab_dl.climate.matching import centres
 from climlab_dl.climate.scales import KNOT_M_S, SAFFIR_SIMPSON_KNOTS
 from climlab_dl.climate.snapshots import Layout
 from climlab_dl.climate.tracks import hours_since_first, time_text
+from climlab_dl.files import beside
 
 # The end of a column's name tells its unit; the longest match counts.
 _UNITS = {

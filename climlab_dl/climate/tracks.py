@@ -70,6 +70,10 @@ class Tracker:
     _events: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, np.intp))
     _tracks: int = 0
 
+    def restart(self) -> None:
+        """End every track: the next snapshot is of another series."""
+        self._open, self._regions = [], None
+
     def follow(
         self, hours: float, regions: Regions, kinds: NDArray[np.integer], events: NDArray[np.intp]
     ) -> NDArray[np.intp]:

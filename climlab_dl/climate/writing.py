@@ -10,8 +10,8 @@ import numpy as np
 import xarray as xr
 from dask.base import compute
 
-from climlab_dl.climate.files import beside
 from climlab_dl.climate.formats import climatenet, deepcam
+from climlab_dl.files import beside
 
 Layout = Literal["cf", "deepcam", "climatenet"]
 _FOLDERS: dict[str, Callable[[xr.Dataset, Path], Path]] = {"deepcam": deepcam.write, "climatenet": climatenet.write}
