@@ -77,7 +77,7 @@ def apply(
         concat_dim="time",
         chunks={"time": 1},
         data_vars="minimal",
-        coords="minimal",
+        coords="minimal",  # pyright: ignore[reportArgumentType]
         compat="override",
         join="exact",
     )
@@ -112,7 +112,7 @@ def dask_workers() -> Iterator[Mapper]:
 
     initialize(
         nthreads=1,
-        memory_limit=0,
+        memory_limit="0",
         interface="lo" if one_host else None,
         worker_class="distributed.Worker",
         dashboard=False,

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import builtins
+    from collections.abc import Iterable
 
     import pandas as pd
 
     from climlab_dl.parallel.cluster.engines import Engines
     from climlab_dl.parallel.cluster.training import Training
 
-__all__ = ["attach", "cleanup", "list", "start"]
+__all__ = ["attach", "cleanup", "list", "runs_table", "start"]
 
 
 def start(ranks: int = 2, *, threads: int | None = None, timeout: float = 60.0) -> "Engines":
@@ -112,3 +113,10 @@ def cleanup() -> "builtins.list[str]":
     from climlab_dl.parallel.cluster.record import end_orphans
 
     return end_orphans()
+
+
+def runs_table(folders: "str | Path | Iterable[str | Path]") -> "pd.DataFrame":
+    """Compare runs, a row each (:func:`climlab_dl.training.table.runs_table`)."""
+    from climlab_dl.training.table import runs_table
+
+    return runs_table(folders)
