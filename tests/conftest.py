@@ -62,6 +62,19 @@ def mpiexec() -> Callable[..., str]:
 
 
 @pytest.fixture(scope="session")
+def tour(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of what ``climlab-dl tour`` leaves, at smoke size, run once for all tests that look at it."""
+    out = tmp_path_factory.mktemp("tour")
+    program = Path(sys.executable).with_name("climlab-dl")
+    done = subprocess.run(
+        [program, "tour", "--smoke", "--out", str(out)], capture_output=True, text=True, timeout=900, check=False
+    )
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    (out / "said.txt").write_text(done.stdout)
+    return out
+
+
+@pytest.fixture(scope="session")
 def chromium() -> str:
     """Path of a Chromium that Playwright can drive."""
     for name in ("chromium", "chromium-browser", "google-chrome"):

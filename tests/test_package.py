@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 import climlab_dl
 
 
@@ -19,9 +21,5 @@ def test_every_noun_of_the_front_door_can_be_used():
 
 
 def test_a_wrong_noun_is_answered_with_the_right_ones():
-    try:
+    with pytest.raises(AttributeError, match="archive"):
         climlab_dl.archives  # noqa: B018
-    except AttributeError as error:
-        assert "archive" in str(error)
-    else:
-        raise AssertionError("climlab_dl.archives should not exist")

@@ -1,0 +1,24 @@
+"""The tour's page, opened with the network off."""
+
+import numpy as np
+import pytest
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.mpi, pytest.mark.timeout(900)]
+
+
+def test_maps_draw_coastlines_and_their_sliders_move(tour, offline, keep):
+    opened = offline(tour / "tour.html")
+    maps = opened.page.locator(".bk-Figure")
+    assert maps.count() >= 3  # fields, labels, detections; the corner plot has more
+    keep(opened, "tour")
+    for number in (0, 2):
+        before = opened.pixels(number=number)
+        # A coastline is a dark line on a bright field.
+        assert (before.max(axis=-1) < 70).mean() > 0.005
+        handle = opened.page.locator(".noUi-handle").nth(number)
+        handle.scroll_into_view_if_needed()
+        handle.focus()
+        handle.press("ArrowRight")
+        after = opened.pixels(number=number)
+        assert (np.abs(after - before).max(axis=-1) > 8).mean() > 0.01
+    assert opened.clean()
