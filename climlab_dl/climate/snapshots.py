@@ -229,8 +229,8 @@ def _positions(mask: xr.DataArray, fields: xr.Dataset) -> NDArray[np.intp]:
     wanted = list(zip(map(time_text, times), *(ours[name] for name in common), strict=True))
     if lost := [key for key in wanted if key not in place]:
         raise ValueError(
-            f"the fields lack {len(lost)} of the mask's {len(times)} times, e.g. {lost[0][0]}; give the fields that the "
-            "mask was made from"
+            f"the fields lack {len(lost)} of the mask's {len(times)} times, e.g. {lost[0][0]}; give the fields that "
+            "the mask was made from"
         )
     return np.array([place[key] for key in wanted])
 

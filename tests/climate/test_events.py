@@ -255,6 +255,28 @@ def test_what_cannot_be_read_is_refused_with_a_reason(spoil, message):
         find(mask, fields)
 
 
+def test_runs_and_labellings_of_the_same_times_are_series_of_their_own(tmp_path):
+    # Archives of ClimateNet and DeepCAM hold several runs of the model, and several drawings, of the same times.
+    mask, fields = weather(times=3)
+    several = xr.concat([mask, mask, mask[:, :, ::-1].assign_coords(lon=mask["lon"])], "time")
+    run, labelling = np.repeat([1, 1, 2], 3), np.repeat([0, 1, 0], 3)
+    series = {"run": ("time", run), "labelling": ("time", labelling)}
+    order = [4, 0, 8, 2, 6, 1, 3, 7, 5]
+    several = several.assign_coords(series).isel(time=order)
+    both = xr.concat([fields] * 3, "time").assign_coords(series)
+    table = find(several, both)
+    one = find(mask, fields)
+    columns = ["class", "time", *MEASURES, "saffir_simpson", "ar_scale", "region"]
+    for number in (0, 1):
+        rows = table[(table["run"] == 1) & (table["labelling"] == number)].reset_index(drop=True)
+        pd.testing.assert_frame_equal(rows[columns], one[columns])
+        assert (rows["track"] - rows["track"].min() + 1).tolist() == one["track"].tolist()
+    assert table.groupby("track")[["run", "labelling"]].nunique().max().max() == 1
+    features = events.to_geojson(several, table=table)["features"]
+    assert [feature["id"] for feature in features] == table["event"].tolist()
+    assert features[-1]["properties"]["run"] == 2
+
+
 def test_a_dataset_is_no_mask():
     mask, fields = weather()
     with pytest.raises(TypeError, match="take \\['mask'\\]"):
