@@ -17,6 +17,7 @@ from climlab_dl.models.layers import (
     Conv2d,
     Norm,
     Padding,
+    Recomputable,
     Style,
     Upsample2d,
     check_choice,
@@ -24,6 +25,7 @@ from climlab_dl.models.layers import (
     check_positive,
     convolution,
     initialise,
+    recompute,
     upsampling,
 )
 from climlab_dl.models.resnet import UNITS, ResNet
@@ -62,6 +64,9 @@ class DeepLab:
         What stands between a convolution and its ReLU. Kurth et al. had no normalisation, but a factor of one half.
     padding : {"periodic", "zeros"}
         Longitude wraps, or not, as published. Latitude never wraps.
+    recompute : bool
+        Keep the inputs of the encoder's units, the pyramid and the last part only, and compute the rest again for the
+        gradient: less memory, a third more time.
     """
 
     backbone: Backbone = "resnet50"
@@ -75,6 +80,7 @@ class DeepLab:
     linear_upsampling: bool = True
     norm: Norm = "half"
     padding: Padding = "periodic"
+    recompute: bool = False
 
     def __post_init__(self) -> None:
         check_choice("DeepLab", "backbone", self.backbone, Backbone)
@@ -146,7 +152,7 @@ class ImagePooling(nn.Sequential):
         return super().forward(input).expand(-1, -1, *input.shape[2:])
 
 
-class Pyramid(nn.Module):
+class Pyramid(Recomputable):
     """Atrous spatial pyramid pooling: near, far and global neighbourhoods, joined."""
 
     def __init__(self, description: DeepLab, channels: int):
@@ -188,7 +194,7 @@ class Decoder(nn.Module):
         return self.head(self.refine(joined), fields)
 
 
-class FullResolution(nn.Module):
+class FullResolution(Recomputable):
     """From 1/4 to 1/1 by two transposed convolutions; there the input joins, and two convolutions decide."""
 
     def __init__(self, channels: int, depth: int, classes: int, style: Style):
@@ -243,6 +249,7 @@ class DeepLabNetwork(nn.Module):
         self.pyramid = Pyramid(description, self.encoder.features)
         self.decoder = Decoder(description, channels, self.encoder.low_level_features, classes)
         initialise(self)
+        recompute(self, description.recompute)
 
     def forward(self, fields: Float[Tensor, "batch channels lat lon"]) -> Float[Tensor, "batch classes lat lon"]:
         """Logits of each class at each pixel."""

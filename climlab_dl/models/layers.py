@@ -2,12 +2,14 @@
 
 import math
 from collections import OrderedDict
-from collections.abc import Sequence
-from typing import Literal, TypedDict, get_args
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Any, Literal, TypedDict, get_args
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 Padding = Literal["periodic", "zeros"]
 """What lies beyond the map's edge: longitude wraps ("periodic") or not ("zeros"); beyond the poles there is nothing."""
@@ -22,6 +24,41 @@ class Style(TypedDict):
     norm: Norm
     padding: Padding
     relu: bool
+
+
+class Recomputable(nn.Module):
+    """Part of a network that can forget its insides and compute them again for the gradient."""
+
+    recompute = False
+
+    def __call__(self, *inputs: Tensor) -> Any:
+        """Run the module; while recording gradients keep its inputs only, if asked to."""
+        if not (self.recompute and self.training and torch.is_grad_enabled()):
+            return super().__call__(*inputs)
+        again = _statistics_untouched(self)
+        return checkpoint(super().__call__, *inputs, use_reentrant=False, context_fn=lambda: (nullcontext(), again))
+
+
+@contextmanager
+def _statistics_untouched(module: nn.Module) -> Iterator[None]:
+    """Keep batch normalisation from counting the same batch twice."""
+    norms = [m for m in module.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
+    before = [(norm.momentum, norm.num_batches_tracked) for norm in norms]
+    for norm, (_, batches) in zip(norms, before, strict=True):
+        norm.momentum = 0.0
+        norm.num_batches_tracked = None if batches is None else batches.clone()
+    try:
+        yield
+    finally:
+        for norm, (momentum, batches) in zip(norms, before, strict=True):
+            norm.momentum, norm.num_batches_tracked = momentum, batches
+
+
+def recompute(network: nn.Module, wanted: bool) -> None:
+    """Choose for every part of a network that can whether it forgets and recomputes."""
+    for module in network.modules():
+        if isinstance(module, Recomputable):
+            module.recompute = wanted
 
 
 def wrap(fields: Tensor, west: int, east: int) -> Tensor:

@@ -5,12 +5,12 @@ Blocks as in TensorFlow's slim library, which Kurth et al. 2018 used: a block ha
 
 from torch import Tensor, nn
 
-from climlab_dl.models.layers import Conv2d, MaxPool2d, Norm, Padding, convolution, normalisation
+from climlab_dl.models.layers import Conv2d, MaxPool2d, Norm, Padding, Recomputable, convolution, normalisation
 
 UNITS = {"resnet14": (1, 1, 1, 1), "resnet50": (3, 4, 6, 3), "resnet101": (3, 4, 23, 3)}
 
 
-class Bottleneck(nn.Module):
+class Bottleneck(Recomputable):
     """Unit of a block: normalise and activate first, then 1x1, 3x3, 1x1 beside a shortcut."""
 
     def __init__(self, channels: int, width: int, *, stride: int, dilation: int, norm: Norm, padding: Padding):

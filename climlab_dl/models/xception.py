@@ -5,7 +5,7 @@ Layer for layer the encoder of the MLPerf HPC DeepCAM reference network, so that
 
 from torch import Tensor, nn
 
-from climlab_dl.models.layers import Conv2d, Convolution, Norm, Padding, convolution
+from climlab_dl.models.layers import Conv2d, Convolution, Norm, Padding, Recomputable, convolution
 
 
 class Separable(nn.Sequential):
@@ -18,7 +18,7 @@ class Separable(nn.Sequential):
         super().__init__(depthwise, Conv2d(channels, features, 1, padding=padding, bias=False))
 
 
-class Block(nn.Module):
+class Block(Recomputable):
     """Separable convolutions beside a shortcut.
 
     ``features`` names each convolution's result; all but the strided or plain last one (``tail``) are normalised.

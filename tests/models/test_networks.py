@@ -164,6 +164,20 @@ def test_every_parameter_takes_part(name):
     assert [n for n, p in network.named_parameters() if p.grad is None] == []
 
 
+@maps
+def test_computing_again_for_the_gradient_changes_nothing(name):
+    gradients, states = [], []
+    for again in (False, True):
+        torch.manual_seed(0)
+        network = replace(TINY[name], recompute=again).build(4, 3)
+        network(example(name)).square().mean().backward()
+        gradients.append([p.grad for p in network.parameters()])
+        states.append(network.state_dict())
+    assert all(torch.equal(a, b) for a, b in zip(*gradients, strict=True))
+    # Running statistics have seen the batch once, not twice.
+    assert all(torch.equal(a, b) for a, b in zip(states[0].values(), states[1].values(), strict=True))
+
+
 @every
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_gives_nearly_the_same(name, dtype):
