@@ -15,9 +15,10 @@ from tqdm import tqdm
 
 from climlab_dl.climate import sphere
 from climlab_dl.climate.basins import basin
+from climlab_dl.climate.layout import Layout
 from climlab_dl.climate.matching import centres
 from climlab_dl.climate.scales import KNOT_M_S, SAFFIR_SIMPSON_KNOTS
-from climlab_dl.climate.snapshots import Layout, class_names, read
+from climlab_dl.climate.snapshots import class_names, read
 from climlab_dl.climate.tracks import hours_since_first
 
 _BAR: dict[str, Any] = {"leave": False, "delay": 2, "disable": None}

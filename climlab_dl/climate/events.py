@@ -15,10 +15,11 @@ from tqdm import tqdm
 
 from climlab_dl.climate.basins import basin
 from climlab_dl.climate.climatology import density, occurrence, summary
+from climlab_dl.climate.layout import Layout
 from climlab_dl.climate.matching import match, scores
 from climlab_dl.climate.outlines import feature, outlines
 from climlab_dl.climate.scales import river_scale, saffir_simpson
-from climlab_dl.climate.snapshots import Layout, as_classes, class_names, read, series_of, times_of
+from climlab_dl.climate.snapshots import as_classes, class_names, read, series_of, times_of
 from climlab_dl.climate.survey import Survey, label
 from climlab_dl.climate.trackfiles import to_netcdf, to_teca, to_tempest
 from climlab_dl.climate.trackreading import read_tracks

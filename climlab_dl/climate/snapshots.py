@@ -1,4 +1,4 @@
-"""Masks and fields one snapshot at a time, in time order and on one layout, whatever coordinates the user has."""
+"""Masks and fields one snapshot at a time, in time order."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -10,84 +10,14 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from climlab_dl.climate import sphere
 from climlab_dl.climate.fields import BACKGROUND, CLASSES, UNLABELLED
-from climlab_dl.climate.parts import NUMBERS
+from climlab_dl.climate.layout import Layout, same_grid
 from climlab_dl.climate.tracks import hours_since_first, time_text
 
 log = logging.getLogger(__name__)
 
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Layout:
-    """Where the rows and columns of the user's arrays go: latitude ascending, longitude ascending from the seam.
-
-    On a grid around the Earth the seam is at 0; a regional grid keeps its columns together, also across 0 or 180.
-
-    Parameters
-    ----------
-    lat, lon
-        Degrees of the ordered rows and columns; longitudes of a region that crosses 0 go beyond 360.
-    rows, columns
-        Which of the user's rows and columns they are.
-    wrap
-        Whether the columns close the circle.
-    western
-        Whether the user writes western longitudes as negative numbers.
-    """
-
-    lat: NDArray[np.float64]
-    lon: NDArray[np.float64]
-    rows: NDArray[np.intp]
-    columns: NDArray[np.intp]
-    wrap: bool
-    western: bool
-
-    @classmethod
-    def of(cls, array: xr.DataArray | xr.Dataset) -> "Layout":
-        """Read the layout from an array's coordinates ``lat`` and ``lon``.
-
-        Raises
-        ------
-        ValueError
-            Where a coordinate is missing, is not 1-D, or repeats a meridian.
-        """
-        for name in ("lat", "lon"):
-            if name not in array.coords or array[name].dims != (name,):
-                raise ValueError(
-                    f"events need 1-D coordinates lat and lon in degrees; {name!r} is not one (dims {array.dims}, "
-                    f"coordinates {list(array.coords)}). archive.open gives them, or array.assign_coords(...)"
-                )
-        lat, lon = array["lat"].values.astype(float), array["lon"].values.astype(float)
-        wrap = sphere.wraps(lon)
-        rows = np.argsort(lat, kind="stable")
-        # Rounding must not take a column at -1e-14 to the far end of 0..360.
-        east = np.asarray(np.round(lon % 360, 9) % 360 if wrap else np.unwrap(lon, period=360), np.float64)
-        columns = np.argsort(east, kind="stable")
-        shift = 0 if wrap else 360 * np.floor(east.min() / 360)
-        return cls(
-            lat=lat[rows],
-            lon=east[columns] - shift,
-            rows=rows,
-            columns=columns,
-            wrap=wrap,
-            western=bool((lon < 0).any()),
-        )
-
-    def arrange(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Bring a user's array (lat, lon) into this layout."""
-        in_place = (np.diff(self.rows) == 1).all() and (np.diff(self.columns) == 1).all()
-        return values if in_place else values[self.rows[:, None], self.columns]
-
-    def restore(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Bring an array (lat, lon) in this layout back to the user's."""
-        back = np.empty_like(values)
-        back[self.rows[:, None], self.columns] = values
-        return back
-
-    def longitudes(self, lon: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Write longitudes the way the user does: -180..180 or 0..360."""
-        return (lon + 180) % 360 - 180 if self.western else lon % 360
+SERIES = ("run", "labelling")
+"""Coordinates along time by which `climlab_dl.archive.open` tells snapshots of the same time apart."""
 
 
 def class_names(mask: xr.DataArray) -> dict[int, str]:
@@ -181,7 +111,7 @@ def read(mask: xr.DataArray, fields: xr.Dataset | None, names: Sequence[str], la
     order = np.lexsort((hours, *reversed(series.values())))
     positions = layout_of_fields = None
     if fields is not None and names:
-        positions, layout_of_fields = _positions(mask, fields), _same_grid(fields, layout)
+        positions, layout_of_fields = _positions(mask, fields), same_grid(fields, layout)
 
     for i in order:
         found = xr.Dataset({"__mask": (("y", "x"), mask.isel(time=i).transpose("lat", "lon").data)})
@@ -210,7 +140,7 @@ def times_of(mask: xr.DataArray | xr.Dataset) -> NDArray[Any]:
 
 def series_of(mask: xr.DataArray | xr.Dataset) -> dict[str, NDArray[np.integer]]:
     """Give the run of the model and the labelling of each snapshot, where they are known."""
-    return {name: mask[name].values for name in NUMBERS if name in mask.coords and mask[name].dims == ("time",)}
+    return {name: mask[name].values for name in SERIES if name in mask.coords and mask[name].dims == ("time",)}
 
 
 def _positions(mask: xr.DataArray, fields: xr.Dataset) -> NDArray[np.intp]:
@@ -233,20 +163,3 @@ def _positions(mask: xr.DataArray, fields: xr.Dataset) -> NDArray[np.intp]:
             "the mask was made from"
         )
     return np.array([place[key] for key in wanted])
-
-
-def _same_grid(fields: xr.Dataset, layout: Layout) -> Layout:
-    other = Layout.of(fields)
-    if other.lat.shape == layout.lat.shape and other.lon.shape == layout.lon.shape:
-        shift = np.abs((other.lon - layout.lon + 180) % 360 - 180).max()
-        if np.allclose(other.lat, layout.lat, atol=1e-3) and shift < 1e-3:
-            return other
-    raise ValueError(
-        f"mask and fields are on different grids: {_described(layout)} and {_described(other)}; "
-        "bring the fields to the mask's grid, e.g. fields.interp(lat=mask.lat, lon=mask.lon)"
-    )
-
-
-def _described(layout: Layout) -> str:
-    lat, lon = layout.lat, layout.lon
-    return f"{lat.size} x {lon.size} ({lat[0]:g}..{lat[-1]:g}N, {lon[0]:g}..{lon[-1]:g}E)"

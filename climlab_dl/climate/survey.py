@@ -11,9 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 from climlab_dl.climate import sphere
 from climlab_dl.climate.fields import FIELDS
 from climlab_dl.climate.land import land_mask
+from climlab_dl.climate.layout import Layout
 from climlab_dl.climate.scales import RiverSpells, saffir_simpson
 from climlab_dl.climate.shapes import Regions
-from climlab_dl.climate.snapshots import Layout, Snapshot, class_names, times_of
+from climlab_dl.climate.snapshots import Snapshot, class_names, times_of
 from climlab_dl.climate.tracks import hours_since_first
 
 

@@ -15,9 +15,9 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from climlab_dl.climate import sphere
+from climlab_dl.climate.layout import Layout
 from climlab_dl.climate.matching import centres
 from climlab_dl.climate.scales import KNOT_M_S, SAFFIR_SIMPSON_KNOTS
-from climlab_dl.climate.snapshots import Layout
 from climlab_dl.climate.tracks import hours_since_first, time_text
 from climlab_dl.files import beside
 

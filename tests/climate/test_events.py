@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import ndimage
 
-from climlab_dl.climate import archive, events, heuristics, snapshots, sphere
+from climlab_dl.climate import archive, events, heuristics, layout, snapshots, sphere
 
 find: Any = events.find  # tables whose columns the type checker cannot know
 MEASURES = ["lat", "area_km2", "length_km", "width_km", "min_psl_hPa", "max_wind_m_s", "land_share"]
@@ -120,7 +120,7 @@ def test_a_lazy_mask_gives_the_same_table_and_is_read_one_snapshot_at_a_time():
 
     chunks = dask.array.from_array(mask.values).rechunk((1, -1, -1))
     lazy = mask.copy(data=dask.array.map_blocks(snapshot, chunks, dtype=np.int8, meta=np.empty((0, 0, 0), np.int8)))
-    stream = snapshots.read(lazy, None, (), snapshots.Layout.of(lazy))
+    stream = snapshots.read(lazy, None, (), layout.Layout.of(lazy))
     next(stream)
     assert loaded == [0]
     pd.testing.assert_frame_equal(find(mask, fields), find(lazy, fields.chunk(time=1)))
