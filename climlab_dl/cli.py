@@ -218,9 +218,9 @@ def simulate(
 @app.command
 def flops() -> None:
     """Count the published networks' parameters and arithmetic as the papers do."""
-    from climlab_dl.performance import flops as counting
+    from climlab_dl.performance import published
 
-    print(counting.table().to_string())
+    print(published.table().to_string(na_rep="-"))
 
 
 def _add_training() -> None:

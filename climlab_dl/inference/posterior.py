@@ -4,7 +4,7 @@ fitted = posterior.fit("runs/cosmoflow")          # on universes that the networ
 draws = posterior.draw(fitted, volume, n=10_000)  # a table: Omega_m, sigma_8, n_s
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from climlab_dl.cosmology import volumes
+from climlab_dl.cosmology import spectrum, volumes
 from climlab_dl.cosmology.volumes import Volume
-from climlab_dl.inference.densities import Density, Flow, LinearLikelihood
+from climlab_dl.inference.densities import FlowLikelihood, Likelihood, LinearLikelihood, log_posterior
 from climlab_dl.inference.summaries import Summaries
 from climlab_dl.training.universes import Universes
 
@@ -36,16 +36,16 @@ class Posterior:
         The trained network, frozen.
     low, high
         Ends of the flat prior, in physical units.
-    density
-        Of the parameters given the network's estimates.
+    likelihood
+        Of the network's estimates given the parameters.
     method
-        Which density it is and how many universes it was fitted on, in words.
+        Which likelihood it is and how many universes it was fitted on, in words.
     """
 
     summaries: Summaries
     low: Array
     high: Array
-    density: Density = field(repr=False)
+    likelihood: Likelihood = field(repr=False)
     method: str
 
     @property
@@ -89,9 +89,9 @@ def fit(
     calibration
         Universes that the network has not trained on; the run's own calibration split if None.
     method
-        ``"flow"``: a conditional spline flow, any shape of posterior, for 200 universes or more. ``"linear"``: a
-        linear likelihood with Gaussian scatter of unknown size, times the prior, for few. ``"auto"`` chooses by their
-        number; ``Posterior.method`` says which it was.
+        ``"linear"``: estimates linear in the parameters with Gaussian scatter of unknown size, for few universes.
+        ``"flow"``: a conditional spline flow on top, for any shape of scatter, from 200 universes. ``"auto"`` chooses
+        by their number; ``Posterior.method`` says which it was.
     symmetries
         Over how many of the cube's 48 symmetries the network's estimates are averaged.
     seed
@@ -106,8 +106,7 @@ def fit(
         raise ValueError(f"method = {method!r} is not known; choose auto, flow or linear")
     network = run if isinstance(run, Summaries) else Summaries.load(run, symmetries=symmetries)
     if calibration is None:
-        data = network.run.data
-        calibration = data.files()["calibration"] if isinstance(data, Universes) else []
+        calibration = _split(network)["calibration"]
         if not calibration:
             raise ValueError(
                 f"{network.source} was trained with no calibration split; train with Universes(calibration=0.2), or "
@@ -117,22 +116,23 @@ def fit(
     low, high = volumes.scaling(unit, physical)
     summaries = 2 * (estimates - low) / (high - low) - 1
     use_flow = method == "flow" or (method == "auto" and len(unit) >= FEWEST_FOR_FLOW)
-    density = Flow.fit(summaries, unit, seed) if use_flow else LinearLikelihood.fit(summaries, unit)
-    words = "spline flow" if use_flow else "linear likelihood with Student-t scatter, times the flat prior"
-    return Posterior(
-        summaries=network, low=low, high=high, density=density, method=f"{words}, from {len(unit)} universes"
-    )
+    likelihood = FlowLikelihood.fit(summaries, unit, seed) if use_flow else LinearLikelihood.fit(summaries, unit)
+    words = "spline flow likelihood" if use_flow else "linear likelihood with Student-t scatter"
+    method_used = f"{words}, from {len(unit)} universes, times the flat prior"
+    return Posterior(summaries=network, low=low, high=high, likelihood=likelihood, method=method_used)
 
 
-def draw(posterior: Posterior, volume: Volume | str | Path, n: int = 10_000, seed: int = 0) -> pd.DataFrame:
-    """Draw from the posterior of one universe.
+def draw(
+    posterior: Posterior, volume: Volume | str | Path | Sequence[Volume | str | Path], n: int = 10_000, seed: int = 0
+) -> pd.DataFrame:
+    """Draw from the posterior of one universe, or of several that share their parameters.
 
     Parameters
     ----------
     posterior
         From :func:`fit`.
     volume
-        A volume, or the file of one.
+        A volume, or the file of one; or several with independent phases, whose likelihoods are multiplied.
     n
         Number of draws.
     seed
@@ -146,17 +146,19 @@ def draw(posterior: Posterior, volume: Volume | str | Path, n: int = 10_000, see
     """
     if n < 1:
         raise ValueError(f"n = {n} draws cannot be made; ask for at least one")
-    summary = posterior.summary(_one(volume))
-    draws = pd.DataFrame(posterior.to_physical(posterior.density.draw(summary, n, seed)), columns=list(posterior.names))
+    unit = posterior.likelihood.draw(_summaries(posterior, volume), n, seed)
+    draws = pd.DataFrame(posterior.to_physical(unit), columns=list(posterior.names))
     draws.attrs = {"prior": posterior.prior, "method": posterior.method}
     return draws
 
 
-def log_prob(posterior: Posterior, volume: Volume | str | Path, parameters: pd.DataFrame) -> Array:
-    """Log-density of parameters (rows; physical units) given a volume; -inf outside the prior."""
+def log_prob(
+    posterior: Posterior, volume: Volume | str | Path | Sequence[Volume | str | Path], parameters: pd.DataFrame
+) -> Array:
+    """Log-density of parameters (rows; physical units) given a volume or several; -inf outside the prior."""
     unit = posterior.to_unit(parameters[list(posterior.names)].to_numpy(dtype=np.float64))
     jacobian = np.log(2 / (posterior.high - posterior.low)).sum()
-    return posterior.density.log_prob(posterior.summary(_one(volume)), unit) + jacobian
+    return log_posterior(posterior.likelihood, _summaries(posterior, volume), unit) + jacobian
 
 
 def intervals(draws: pd.DataFrame, levels: tuple[float, ...] = (0.68, 0.95)) -> pd.DataFrame:
@@ -168,5 +170,28 @@ def intervals(draws: pd.DataFrame, levels: tuple[float, ...] = (0.68, 0.95)) -> 
     return table.rename_axis("parameter")
 
 
-def _one(volume: Volume | str | Path) -> Volume:
-    return volume if isinstance(volume, Volume) else next(volumes.read(volume))
+def held_out(posterior: Posterior) -> list[Volume]:
+    """Read the universes that neither the network nor the posterior has seen."""
+    return list(volumes.open(_split(posterior.summaries)["held_out"]))
+
+
+def accuracy(posterior: Posterior) -> pd.DataFrame:
+    """Errors on the held-out universes, beside those of classical summaries and of who has seen nothing.
+
+    Returns
+    -------
+    pd.DataFrame
+        Root-mean-square error in physical units by method ("network", "ridge ln P", "ridge ln P + PDF", "prior") and
+        parameter. All learnt from the same training universes; the prior predicts their mean.
+    """
+    files = _split(posterior.summaries)
+    estimates, physical, _ = posterior.summaries.of(volumes.open(files["held_out"]))
+    network = pd.DataFrame([np.sqrt(np.mean((estimates - physical) ** 2, axis=0))], ["network"], list(posterior.names))
+    others = spectrum.baselines(volumes.open(files["training"]), volumes.open(files["held_out"]))[list(posterior.names)]
+    return pd.concat([network, others.loc[["ridge ln P", "ridge ln P + PDF", "prior"]]]).rename_axis("method")
+
+
+def _summaries(posterior: Posterior, volume: Volume | str | Path | Sequence[Volume | str | Path]) -> Array:
+    several = [volume] if isinstance(volume, Volume | str | Path) else volume
+    opened = (one if isinstance(one, Volume) else next(volumes.read(one)) for one in several)
+    return np.array([posterior.summary(one) for one in opened])

@@ -8,6 +8,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from climlab_dl.models.cosmoflow import CosmoFlow
 from climlab_dl.models.deeplab import DeepLab
 from climlab_dl.models.tiramisu import Tiramisu
+from climlab_dl.performance import published
 from climlab_dl.performance.flops import count
 
 
@@ -72,3 +73,11 @@ def test_counting_leaves_the_network_as_it_was():
     # The stem comes first: 2 x 3^2 x 4 x 24 operations on each of 16 x 16 pixels.
     assert flops.layers[0].flops == 2 * 9 * 4 * 24 * 256
     assert sum(layer.flops for layer in flops.layers) == flops.forward == flops.training / 3
+
+
+def test_the_table_has_the_published_parameter_counts():
+    parameters = published.table()["parameters"]
+    assert set(parameters["DeepLabv3+"]) == {43_669_251}
+    assert parameters["MLPerf DeepCAM"] == 56_454_720
+    assert parameters["CosmoFlow"] == 7_041_443
+    assert parameters["MLPerf CosmoFlow"] == 8_907_556
