@@ -1,7 +1,7 @@
-"""Conditional densities of parameters given summaries, both in units of the prior (-1 to 1).
+"""Likelihoods of a network's estimates, learnt from universes of known parameters, and draws from the posterior.
 
-Two ways, for many calibration universes and for few. Both know the flat prior's edges exactly: the flow by working with
-the logit of the place between them, the linear likelihood by multiplying with it.
+A likelihood times the flat prior is the posterior: the prior's edges are exact whatever was learnt, and several volumes
+of the same parameters combine by multiplying their likelihoods. Parameters are in units of the prior, -1 to 1.
 """
 
 from dataclasses import dataclass
@@ -13,16 +13,20 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
+_SWEEPS = 40
+# Draws of the linear likelihood from which each draw of the flow's is chosen.
+_PROPOSALS = 3
 
-class Density(Protocol):
-    """What a posterior needs: draws and log-probabilities of parameters in (-1, 1), given one summary."""
 
-    def draw(self, summary: Array, n: int, seed: int) -> Array:
-        """Draws (n, parameters)."""
+class Likelihood(Protocol):
+    """What a posterior needs of a likelihood."""
+
+    def log_likelihood(self, summary: Array, unit: Array) -> Array:
+        """Log-likelihood of one summary for each row of parameters (rows, parameters)."""
         ...
 
-    def log_prob(self, summary: Array, unit: Array) -> Array:
-        """Log-probability per unit of prior volume of each row of ``unit``; -inf outside the prior."""
+    def draw(self, summaries: Array, n: int, seed: int) -> Array:
+        """Draws (n, parameters) from the posterior of volumes (volumes, summaries) of the same parameters."""
         ...
 
 
@@ -31,8 +35,7 @@ class LinearLikelihood:
     """Summaries that are linear in the parameters, with Gaussian scatter of which a few universes tell the size.
 
     The likelihood of a summary is a multivariate t: scatter and coefficients are integrated over with their
-    Jeffreys prior, so that with few calibration universes the posterior is as much wider as it has to be. It is
-    multiplied by the flat prior.
+    Jeffreys prior, so that with few calibration universes the posterior is as much wider as it has to be.
 
     References
     ----------
@@ -48,7 +51,7 @@ class LinearLikelihood:
     def fit(cls, summaries: Array, unit: Array) -> "LinearLikelihood":
         """Regress summaries on parameters (each: universes, columns)."""
         universes, parameters = unit.shape
-        freedom = universes - parameters - 1 - summaries.shape[1] + 1
+        freedom = universes - parameters - summaries.shape[1]
         if freedom < 3:
             raise ValueError(
                 f"{universes} calibration universes are too few for {parameters} parameters and {summaries.shape[1]} "
@@ -61,89 +64,77 @@ class LinearLikelihood:
         widened = 1 + design.shape[1] / universes
         return cls(coefficients=coefficients, scatter=residual.T @ residual * widened / freedom, freedom=freedom)
 
-    def draw(self, summary: Array, n: int, seed: int) -> Array:
-        """Draws (n, parameters), each the end of its own Gibbs chain."""
-        from scipy.special import ndtr, ndtri
+    def predict(self, unit: Array) -> Array:
+        """Summaries expected for each row of parameters."""
+        return self.coefficients[0] + unit @ self.coefficients[1:]
 
+    def log_likelihood(self, summary: Array, unit: Array) -> Array:
+        """Multivariate t, less its constant."""
+        miss = summary - self.predict(unit)
+        distance = np.einsum("ni,ij,nj->n", miss, np.linalg.inv(self.scatter), miss)
+        return -(self.freedom + miss.shape[1]) / 2 * np.log1p(distance / self.freedom)
+
+    def draw(self, summaries: Array, n: int, seed: int) -> Array:
+        """Draw by Gibbs steps, each draw the end of its own chain."""
         rng = np.random.default_rng(seed)
         slope, weight = self.coefficients[1:].T, np.linalg.inv(self.scatter)
-        offset = summary - self.coefficients[0]
-        precision, target = slope.T @ weight @ slope, slope.T @ weight @ offset
+        offsets = summaries - self.coefficients[0]
+        precision, targets = slope.T @ weight @ slope, offsets @ weight @ slope
         unit = rng.uniform(-1, 1, (n, len(precision)))
         for _ in range(_SWEEPS):
-            miss = offset - unit @ slope.T
-            distance = np.einsum("ni,ij,nj->n", miss, weight, miss)
+            miss = offsets - (unit @ slope.T)[:, None]
+            distance = np.einsum("nvi,ij,nvj->nv", miss, weight, miss)
             # A t is a Gaussian whose precision is itself drawn: given the miss, from a gamma distribution.
-            scale = rng.gamma((self.freedom + len(weight)) / 2, 2 / (self.freedom + distance))
+            scales = rng.gamma((self.freedom + len(weight)) / 2, 2 / (self.freedom + distance))
+            scale, target = scales.sum(1), scales @ targets
             for i in range(len(precision)):
-                others = unit @ precision[i] - unit[:, i] * precision[i, i]
-                middle = (target[i] - others) / precision[i, i]
+                others = scale * (unit @ precision[i] - unit[:, i] * precision[i, i])
+                middle = (target[:, i] - others) / (scale * precision[i, i])
                 width = 1 / np.sqrt(scale * precision[i, i])
-                # Mirrored so that the tail that is left is the lower one, where the distribution function is exact.
-                side = np.where(middle > 0, 1.0, -1.0)
-                low, high = ndtr((-1 - side * middle) / width), ndtr((1 - side * middle) / width)
-                place = ndtri(low + rng.uniform(size=n) * (high - low))
-                unit[:, i] = np.clip(side * (side * middle + width * place), -1, 1)
+                unit[:, i] = _truncated_normal(middle, width, rng)
         return unit
-
-    def log_prob(self, summary: Array, unit: Array) -> Array:
-        """Log-probability, normalised over the prior by quasi-random integration."""
-        from scipy.special import logsumexp
-        from scipy.stats import qmc
-
-        parameters = unit.shape[1]
-        points = 2 * qmc.Sobol(parameters, rng=0).random_base2(16) - 1
-        evidence = logsumexp(self._likelihood(summary, points)) - np.log(len(points))
-        inside = np.all(np.abs(unit) <= 1, axis=1)
-        volume = parameters * np.log(2)
-        return np.where(inside, self._likelihood(summary, unit) - evidence - volume, -np.inf)
-
-    def _likelihood(self, summary: Array, unit: Array) -> Array:
-        miss = summary - self.coefficients[0] - unit @ self.coefficients[1:]
-        distance = np.einsum("ni,ij,nj->n", miss, np.linalg.inv(self.scatter), miss)
-        return -(self.freedom + len(summary)) / 2 * np.log1p(distance / self.freedom)
-
-
-_SWEEPS = 60
-_LOGISTIC_STD = np.pi / np.sqrt(3)  # of the logit of a uniform variable
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Flow:
-    """Conditional neural spline flow over the logit of the place within the prior.
+class FlowLikelihood:
+    """A conditional neural spline flow for what the linear likelihood leaves over: curvature, skewness, tails.
 
     References
     ----------
-    Durkan et al. 2019, Neural Spline Flows, sec. 3 (as in the package zuko).
+    Papamakarios et al. 2019, Sequential neural likelihood (one round of it); Durkan et al. 2019, Neural spline flows
+    (as in the package zuko); draws by sampling-importance-resampling from the linear likelihood's (Rubin 1988).
     """
 
+    linear: LinearLikelihood
+    whiten: Array
     flow: torch.nn.Module
-    centre: Array
-    scale: Array
-    validation_loss: float
+    score: float
 
     @classmethod
-    def fit(cls, summaries: Array, unit: Array, seed: int = 0, *, epochs: int = 400, patience: int = 30) -> "Flow":
+    def fit(
+        cls, summaries: Array, unit: Array, seed: int = 0, *, epochs: int = 300, patience: int = 25
+    ) -> "FlowLikelihood":
         """Maximise the likelihood on four fifths of the universes, stopping where the last fifth is likeliest."""
-        centre, scale = summaries.mean(0), summaries.std(0)
-        context = torch.as_tensor((summaries - centre) / scale, dtype=torch.float32)
-        places = torch.as_tensor(_logit(unit), dtype=torch.float32)
+        linear = LinearLikelihood.fit(summaries, unit)
+        whiten = np.linalg.inv(np.linalg.cholesky(linear.scatter)).T
+        rest = torch.as_tensor((summaries - linear.predict(unit)) @ whiten, dtype=torch.float32)
+        context = torch.as_tensor(unit, dtype=torch.float32)
         order = torch.randperm(len(unit), generator=torch.Generator().manual_seed(seed))
         held, used = order[: len(unit) // 5], order[len(unit) // 5 :]
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            flow = build_flow(unit.shape[1], summaries.shape[1])
-            optimizer = torch.optim.AdamW(flow.parameters(), lr=3e-3, weight_decay=1e-3)
+            flow = build_flow(summaries.shape[1], unit.shape[1])
+            optimizer = torch.optim.AdamW(flow.parameters(), lr=3e-3, weight_decay=1e-2)
             best, kept, since = np.inf, flow.state_dict(), 0
             for _ in range(epochs):
                 for batch in used[torch.randperm(len(used))].split(64):
-                    loss = -flow(context[batch]).log_prob(places[batch]).mean()
+                    loss = -flow(context[batch]).log_prob(rest[batch]).mean()
                     optimizer.zero_grad()
                     loss.backward()
                     torch.nn.utils.clip_grad_norm_(flow.parameters(), 5.0)
                     optimizer.step()
                 with torch.no_grad():
-                    score = -flow(context[held]).log_prob(places[held]).mean().item()
+                    score = -flow(context[held]).log_prob(rest[held]).mean().item()
                 since += 1
                 if score < best:
                     best, since = score, 0
@@ -151,37 +142,61 @@ class Flow:
                 if since >= patience:
                     break
         flow.load_state_dict(kept)
-        return cls(flow=flow.eval(), centre=centre, scale=scale, validation_loss=best)
+        return cls(linear=linear, whiten=whiten, flow=flow.eval(), score=-best)
 
-    def draw(self, summary: Array, n: int, seed: int) -> Array:
-        """Draws (n, parameters)."""
-        with torch.no_grad(), torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            places = self.flow(self._context(summary)).sample((n,)).double().numpy()
-        return np.tanh(places * _LOGISTIC_STD / 2)
-
-    def log_prob(self, summary: Array, unit: Array) -> Array:
-        """Log-probability, with the logit's Jacobian."""
-        inside = np.all(np.abs(unit) < 1, axis=1)
-        safe = np.where(inside[:, None], unit, 0.0)
-        places = torch.as_tensor(_logit(safe), dtype=torch.float32)
+    def log_likelihood(self, summary: Array, unit: Array) -> Array:
+        """Flow's log-density of the whitened rest, less a constant."""
+        rest = torch.as_tensor((summary - self.linear.predict(unit)) @ self.whiten, dtype=torch.float32)
         with torch.no_grad():
-            base = self.flow(self._context(summary)).log_prob(places).double().numpy()
-        jacobian = np.log(2 / (_LOGISTIC_STD * (1 - safe**2))).sum(1)
-        return np.where(inside, base + jacobian, -np.inf)
+            return self.flow(torch.as_tensor(unit, dtype=torch.float32)).log_prob(rest).double().numpy()
 
-    def _context(self, summary: Array) -> torch.Tensor:
-        return torch.as_tensor((summary - self.centre) / self.scale, dtype=torch.float32)
+    def draw(self, summaries: Array, n: int, seed: int) -> Array:
+        """Draw from the linear likelihood's posterior and keep draws in proportion to the ratio of the two."""
+        proposals = self.linear.draw(summaries, _PROPOSALS * n, seed)
+        ratio = np.zeros(len(proposals))
+        for summary in summaries:
+            ratio += self.log_likelihood(summary, proposals) - self.linear.log_likelihood(summary, proposals)
+        weights = np.exp(ratio - ratio.max())
+        # Systematic resampling: each proposal is kept as often as its share says, to within one.
+        rng = np.random.default_rng(seed)
+        marks = (np.arange(n) + rng.uniform()) / n
+        chosen = np.searchsorted(np.cumsum(weights) / weights.sum(), marks)
+        return rng.permutation(proposals[np.minimum(chosen, len(proposals) - 1)])
 
 
-def build_flow(parameters: int, summaries: int) -> torch.nn.Module:
-    """Three spline transforms: enough for a unimodal posterior, few enough for hundreds of universes."""
+def build_flow(summaries: int, parameters: int) -> torch.nn.Module:
+    """Two spline transforms: the rest is nearly normal, and hundreds of universes teach no more."""
     from zuko.flows import NSF
 
-    return NSF(parameters, summaries, transforms=3, bins=8, hidden_features=(32, 32))
+    return NSF(summaries, parameters, transforms=2, bins=6, hidden_features=(32, 32))
 
 
-def _logit(unit: Array) -> Array:
-    """Place in (-1, 1) to the real line, with unit variance over the prior."""
-    edge = 1 - 1e-6
-    return 2 * np.arctanh(np.clip(unit, -edge, edge)) / _LOGISTIC_STD
+def log_posterior(likelihood: Likelihood, summaries: Array, unit: Array) -> Array:
+    """Log-density per unit of prior volume (in units of -1 to 1) of each row of parameters; -inf outside the prior.
+
+    Normalised by quasi-random integration over the prior, refined where the posterior is.
+    """
+    from scipy.special import logsumexp
+    from scipy.stats import qmc
+
+    def joint(points: Array) -> Array:
+        return np.sum([likelihood.log_likelihood(summary, points) for summary in summaries], axis=0)
+
+    draws = likelihood.draw(summaries, 1000, seed=0)
+    spread = np.ptp(draws, axis=0)
+    low, high = np.maximum(draws.min(0) - spread / 4, -1), np.minimum(draws.max(0) + spread / 4, 1)
+    points = low + (high - low) * qmc.Sobol(unit.shape[1], rng=0).random_base2(14)
+    evidence = logsumexp(joint(points)) - np.log(len(points)) + np.log(high - low).sum()
+    inside = np.all(np.abs(unit) <= 1, axis=1)
+    return np.where(inside, joint(unit) - evidence, -np.inf)
+
+
+def _truncated_normal(middle: Array, width: Array, rng: np.random.Generator) -> Array:
+    """Draw from normal distributions cut to (-1, 1), by the inverse of their distribution function."""
+    from scipy.special import ndtr, ndtri
+
+    # Mirrored so that the tail that is left is the lower one, where the distribution function is exact.
+    side = np.where(middle > 0, 1.0, -1.0)
+    low, high = ndtr((-1 - side * middle) / width), ndtr((1 - side * middle) / width)
+    place = ndtri(low + rng.uniform(size=len(middle)) * (high - low))
+    return np.clip(side * (side * middle + width * place), -1, 1)

@@ -191,6 +191,12 @@ def accuracy(posterior: Posterior) -> pd.DataFrame:
     return pd.concat([network, others.loc[["ridge ln P", "ridge ln P + PDF", "prior"]]]).rename_axis("method")
 
 
+def _split(network: Summaries) -> dict[str, list[Path]]:
+    """Which universes the network trained on and which not; nothing is known where it learnt from other data."""
+    data = network.run.data
+    return data.files() if isinstance(data, Universes) else {"training": [], "calibration": [], "held_out": []}
+
+
 def _summaries(posterior: Posterior, volume: Volume | str | Path | Sequence[Volume | str | Path]) -> Array:
     several = [volume] if isinstance(volume, Volume | str | Path) else volume
     opened = (one if isinstance(one, Volume) else next(volumes.read(one)) for one in several)
