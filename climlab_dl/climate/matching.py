@@ -124,10 +124,11 @@ def scores(matches: pd.DataFrame) -> Scores:
 
 
 def centres(table: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
-    """Latitude and longitude of each row's centre: of its lowest pressure where that is known, else its centroid."""
-    if "psl_lat" not in table:
+    """Latitude and longitude of each row's centre: a cyclone's lowest pressure where it is known, else the centroid."""
+    if not {"class", "psl_lat"} <= set(table.columns):
         return table["lat"], table["lon"]
-    return table["psl_lat"].fillna(table["lat"]), table["psl_lon"].fillna(table["lon"])
+    known = (table["class"] == "cyclone") & table["psl_lat"].notna()
+    return table["psl_lat"].where(known, table["lat"]), table["psl_lon"].where(known, table["lon"])
 
 
 def _positions(table: pd.DataFrame) -> pd.DataFrame:

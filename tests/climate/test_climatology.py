@@ -96,6 +96,17 @@ def test_a_summary_has_a_row_a_track():
     assert (row["start_lon"], row["end_lon"]) == pytest.approx((165, 190))
 
 
+def test_a_cyclone_is_at_its_lowest_pressure_and_a_river_at_its_centroid():
+    mask = masks(pd.date_range("2001-09-01", periods=1))
+    mask[0, 20:23, 30:33] = 1
+    mask[0, 5:8, 30:50] = 2
+    psl = xr.full_like(mask, 101000, dtype=float)
+    psl[0, 22, 30] = psl[0, 7, 49] = 98000
+    rows = events.summary(events.find(mask, xr.Dataset({"PSL": psl}))).set_index("class")
+    assert rows.loc["cyclone", ["start_lat", "start_lon"]].tolist() == [LAT[22], LON[30]]
+    assert rows.loc["river", "start_lon"] == pytest.approx((LON[30] + LON[49]) / 2)
+
+
 def test_accumulated_cyclone_energy_counts_storm_winds_every_six_hours():
     # 50, 60 and 30 knots at 0, 6 and 12 UTC and 100 knots at 9 UTC: 1e-4 (50^2 + 60^2) = 0.61.
     knots = np.array([50, 60, 100, 30])
