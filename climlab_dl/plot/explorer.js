@@ -37,12 +37,27 @@ for (let p = 0; p < cells.length; p++) {
 overlay.global_alpha = opacity.value;
 image.change.emit();
 
-const drawn = {x0: [], y0: [], x1: [], y1: [], color: []};
-const first = pieces.tags;
-for (let s = first[t]; s < first[t + 1] && !compare; s++) {
-  const kind = pieces.data.classes[s];
-  if (!shown.has(kind)) continue;
-  for (const side of ['x0', 'y0', 'x1', 'y1']) drawn[side].push(pieces.data[side][s]);
-  drawn.color.push(colors[kind]);
+for (const [number, {name, pieces, drawn}] of lines.entries()) {
+  const fresh = {x0: [], y0: [], x1: [], y1: [], color: []};
+  const on = over.active.includes(number) && !(compare && name === 'truth');
+  for (let s = pieces.tags[t]; on && s < pieces.tags[t + 1]; s++) {
+    const kind = pieces.data.classes[s];
+    if (kind > 0 && !shown.has(kind)) continue;
+    for (const side of ['x0', 'y0', 'x1', 'y1']) fresh[side].push(pieces.data[side][s]);
+    fresh.color.push(kind > 0 ? colors[kind] : '#303030');
+  }
+  drawn.data = fresh;
 }
-border.data = drawn;
+
+if (storms != null) {
+  // The rows of this time; a storm that was picked stays picked as long as it lives.
+  const all = storms.rows.data, keep = [];
+  const track = storms.here.data.track, picked = storms.here.selected.indices.map(row => track[row]);
+  for (let row = 0; row < all.step.length; row++) if (all.step[row] === slider.value) keep.push(row);
+  const fresh = {};
+  for (const name of Object.keys(all)) fresh[name] = keep.map(row => all[name][row]);
+  const again = keep.flatMap((row, place) => picked.includes(all.track[row]) ? [place] : []);
+  storms.here.selected.indices = [];
+  storms.here.data = fresh;
+  storms.here.selected.indices = again;
+}

@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from climlab_dl.climate.fields import CLASSES
+from climlab_dl.files import beside
 from climlab_dl.plot import canvas, layers, styles
-from climlab_dl.plot.outlines import outline
+from climlab_dl.plot.outlines import SIDES, Pieces, arrows, contours, outline
 
 if TYPE_CHECKING:
     from bokeh.models import LayoutDOM
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 # Snapshots beyond this many bytes are not put into the page.
 PAGE_BYTES = 24_000_000
+# Degrees between wind arrows.
+WIND_SPACING = 7.5
 
 
 def explore(
@@ -32,6 +36,9 @@ def explore(
     *,
     channels: Sequence[str] | None = None,
     times: int | slice | Sequence[int] | None = None,
+    probabilities: xr.DataArray | None = None,
+    wind: tuple[str, str] | None = None,
+    storms: pd.DataFrame | None = None,
     projection: "str | Projection" = "PlateCarree",
     central_longitude: float = 0.0,
     width: int = 820,
@@ -50,6 +57,12 @@ def explore(
         Fields to choose from, in this order; by default all.
     times
         Which snapshots: a slice or list of positions, or how many, evenly spaced; by default all.
+    probabilities
+        Of each class, (time, class, lat, lon), drawn as contours of 5, 50 and 95 %.
+    wind
+        Names of an eastward and a northward wind, such as ``("U850", "V850")``, drawn as arrows.
+    storms
+        Table from `events.find`, shown below the map: a row picked moves the map there, a storm tapped picks its row.
     projection, central_longitude
         Name out of `canvas.PROJECTIONS` or a cartopy projection; the longitude in the middle, in degrees east.
     width
@@ -63,29 +76,50 @@ def explore(
     if mask is None and truth is not None:
         raise ValueError("truth is drawn around a mask: give mask=, or draw the truth itself as mask=truth")
     chosen = layers.channels_of(fields, channels)
-    found, real = (None if layer is None else layers.along(layer, chosen[0]) for layer in (mask, truth))
-    if times is not None and "time" in chosen[0].dims:
-        steps = np.linspace(0, chosen[0].sizes["time"] - 1, times).round() if isinstance(times, int) else times
+    first = chosen[0]
+    more: dict[str, xr.DataArray] = {}
+    for name, layer in (("mask", mask), ("truth", truth)):
+        if layer is not None:
+            more[name] = layers.along(layer, first)
+    if probabilities is not None:
+        more["probabilities"] = layers.along(probabilities, first)
+    for name, component in zip(("u", "v"), wind or (), strict=False):
+        [more[name]] = layers.channels_of(fields, [component])
+    if times is not None and "time" in first.dims:
+        steps = np.linspace(0, first.sizes["time"] - 1, times).round() if isinstance(times, int) else times
         picked = steps if isinstance(steps, slice) else np.asarray(steps, int)
         chosen = [field.isel(time=picked) for field in chosen]
-        found, real = (None if layer is None else layer.isel(time=picked) for layer in (found, real))
+        more = {name: layer.isel(time=picked) for name, layer in more.items()}
     crs = canvas.projection(projection, central_longitude)
-    return Explorer(chosen, found, real, canvas.over(chosen[0], crs), width)
+    return Explorer(chosen, more, storms, canvas.over(chosen[0], crs), width)
 
 
 @dataclass
 class Explorer:
-    """An interactive map; shows itself as the last line of a notebook cell."""
+    """An interactive map; shows itself as the last line of a notebook cell.
+
+    Attributes
+    ----------
+    fields
+        What can be chosen, (time, lat, lon).
+    more
+        By name: mask, truth, probabilities, and u and v of a wind.
+    storms
+        Table from `events.find`, if any.
+    canvas
+        Where the pixels lie.
+    width
+        Of the map, in screen pixels.
+    """
 
     fields: list[xr.DataArray]
-    mask: xr.DataArray | None
-    truth: xr.DataArray | None
+    more: dict[str, xr.DataArray]
+    storms: pd.DataFrame | None
     canvas: canvas.Canvas
     width: int
 
     def __post_init__(self):
-        layered = [layer for layer in (self.mask, self.truth) if layer is not None]
-        size = sum(2 * field.size for field in self.fields) + sum(layer.size for layer in layered)
+        size = sum(2 * field.size for field in self.fields) + sum(layer.size for layer in self.more.values())
         self.live = size > PAGE_BYTES
         self.dates = styles.dates(self.fields[0])
         self._cells = self.canvas.cells(self.fields[0].lat.values, self.fields[0].lon.values)
@@ -103,62 +137,76 @@ class Explorer:
         ValueError
             The snapshots are too many for a page.
         """
-        from bokeh.embed import file_html
-        from bokeh.resources import INLINE
+        from bokeh.embed import components
+        from bokeh.resources import Resources
 
         if self.live:
             raise ValueError(
                 f"{len(self.dates)} snapshots of {len(self.fields)} channels are over {PAGE_BYTES / 1e6:.0f} MB, too "
                 "much for one page: choose some with times= and channels="
             )
+        # Not bokeh.embed.file_html: once Panel is imported, that links to files of Panel's server.
+        library = Resources(mode="inline", components=["bokeh", "bokeh-widgets", "bokeh-tables"]).js_raw
+        script, body = components(self.layout())
+        scripts = "\n".join(f"<script>{source}</script>" for source in library)
         path = Path(path)
-        beside = path.with_name(path.name + ".part")
-        beside.write_text(file_html(self.layout(), INLINE, title="Climlab DL"), encoding="utf-8")
-        return beside.rename(path)
+        with beside(path) as new:
+            new.write_text(_PAGE.format(scripts=scripts, body=body, script=script), encoding="utf-8")
+        return path
 
-    def frames(self, steps: slice, names: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any], list[int]]:
-        """Snapshots to draw: packed numbers, outline pieces, and where each snapshot's pieces begin."""
+    def frames(self, steps: slice, names: Sequence[str]) -> dict[str, Any]:
+        """Read snapshots to draw: packed fields by name with their offsets and scales, and masks, (time, cell)."""
         data: dict[str, Any] = {}
         for field in self.fields:
             if field.name in names:
                 packed = layers.pack(field.isel(time=steps).values)
                 name = str(field.name)
                 data |= {name: packed.numbers, f"{name} offset": packed.offset, f"{name} scale": packed.scale}
-        for name, layer in (("mask", self.mask), ("truth", self.truth)):
-            if layer is not None:
-                values = layer.isel(time=steps).values.astype(np.uint8)
+        for name in ("mask", "truth"):
+            if name in self.more:
+                values = self.more[name].isel(time=steps).values.astype(np.uint8)
                 data[name] = values.reshape(len(values), -1)
-        drawn = [] if self.truth is None else self.truth.isel(time=steps).values
+        return data
+
+    def lines(self, steps: slice) -> dict[str, tuple[dict[str, Any], list[int]]]:
+        """Read line pieces by name, all snapshots' after each other, and where each snapshot's begin."""
         lat, lon = self.fields[0].lat.values, self.fields[0].lon.values
-        outlines = [outline(classes, lat, lon, self.canvas) for classes in drawn]
-        pieces: dict[str, Any] = {
-            side: np.concatenate([getattr(one, side) for one in outlines]) if outlines else np.zeros(0, np.float32)
-            for side in ("x0", "y0", "x1", "y1", "classes")
-        }
-        first = np.cumsum([0, *map(len, outlines)]).tolist() if outlines else [0] * (len(data[names[0]]) + 1)
-        return data, pieces, first
+        some = {name: layer.isel(time=steps).values for name, layer in self.more.items()}
+        drawn: dict[str, list[Pieces]] = {}
+        if "truth" in some:
+            drawn["truth"] = [outline(classes, lat, lon, self.canvas) for classes in some["truth"]]
+        if "probabilities" in some:
+            drawn["probability"] = [contours(values, lat, lon, self.canvas) for values in some["probabilities"]]
+        if "u" in some:
+            both = zip(some["u"], some["v"], strict=True)
+            drawn["wind"] = [arrows(u, v, lat, lon, self.canvas, WIND_SPACING) for u, v in both]
+        return {name: _joined(pieces) for name, pieces in drawn.items()}
 
     def layout(self) -> "LayoutDOM":
         """Build the map and its widgets as a new Bokeh layout."""
         from bokeh.layouts import column, row
         from bokeh.models import ColumnDataSource, CustomJS
 
-        from climlab_dl.plot import widgets
+        from climlab_dl.plot import tables, widgets
 
         names = [str(field.name) for field in self.fields]
-        data, pieces, first = self.frames(slice(0, 1) if self.live else slice(None), names[:1] if self.live else names)
+        steps = slice(0, 1) if self.live else slice(None)
+        data = self.frames(steps, names[:1] if self.live else names)
         frames = ColumnDataSource(data, name="frames")
-        outlines = ColumnDataSource(pieces, tags=first)
         looks = {
             name: styles.style(field, self._values(data, name) if name in data else None)
             for name, field in zip(names, self.fields, strict=True)
         }
         image = ColumnDataSource(self._first_image(data, names[0]))
-        border = ColumnDataSource(_border(pieces, first[1]))
-
-        figure, drawn = widgets.figure(self.canvas, image, border, looks[names[0]], self.width)
-        controls = widgets.controls(self.dates, names, self.mask is not None, self.truth is not None)
+        figure, drawn = widgets.figure(self.canvas, image, looks[names[0]], self.width)
+        lines = []
+        for name, (pieces, first) in self.lines(steps).items():
+            over = widgets.line(figure, name, pieces, first)
+            lines.append({"name": name, "pieces": ColumnDataSource(pieces, tags=first), "drawn": over})
+        compared = "truth" in self.more
+        controls = widgets.controls(self.dates, names, "mask" in self.more, compared, [line["name"] for line in lines])
         figure.add_tools(widgets.hover(drawn.raster, self.fields[0], controls.channel, looks))
+        storms = None if self.storms is None else tables.storms(self.storms, self.dates, self.canvas, figure)
         draw = CustomJS(
             code=(files("climlab_dl.plot") / "explorer.js").read_text(encoding="utf-8"),
             args={
@@ -170,8 +218,8 @@ class Explorer:
                 "count": int(self.fields[0].sizes["lat"] * self.fields[0].sizes["lon"]),
                 "frames": frames,
                 "image": image,
-                "pieces": outlines,
-                "border": border,
+                "lines": lines,
+                "storms": None if storms is None else {"rows": storms.rows, "here": storms.here},
                 "mapper": drawn.mapper,
                 "bar": drawn.bar,
                 "overlay": drawn.overlay.glyph,
@@ -179,18 +227,22 @@ class Explorer:
                 "channel": controls.channel,
                 "toggles": controls.classes,
                 "view": controls.view,
+                "over": controls.lines,
                 "opacity": controls.opacity,
             },
         )
-        for widget, property_ in ((controls.classes, "active"), (controls.view, "active"), (controls.opacity, "value")):
-            widget.js_on_change(property_, draw)
+        for widget in (controls.classes, controls.view, controls.lines):
+            widget.js_on_change("active", draw)
+        controls.opacity.js_on_change("value", draw)
         if self.live:
             frames.js_on_change("data", draw)
 
             def read(attr: str, old: Any, new: Any) -> None:
-                step = controls.slider.value
-                fresh, outlines.data, outlines.tags = self.frames(slice(step, step + 1), [controls.channel.value])
-                frames.data = fresh
+                step = slice(controls.slider.value, controls.slider.value + 1)
+                for line, (pieces, first) in zip(lines, self.lines(step).values(), strict=True):
+                    line["pieces"].update(data=pieces, tags=first)
+                # Last, for the page draws when these arrive.
+                frames.data = self.frames(step, [controls.channel.value])
 
             controls.slider.on_change("value", read)
             controls.channel.on_change("value", read)
@@ -198,7 +250,8 @@ class Explorer:
             controls.slider.js_on_change("value", draw)
             controls.channel.js_on_change("value", draw)
         above = row(controls.channel, controls.slider, controls.play)
-        return column(above, figure, widgets.below(controls, self.mask is not None, self.truth is not None, self.live))
+        under = widgets.below(controls, "mask" in self.more, compared, self.live)
+        return column(above, figure, under, *([] if storms is None else [storms.table]))
 
     def _values(self, data: dict[str, Any], name: str) -> np.ndarray:
         """Unpack a field's embedded snapshots, (time, cell)."""
@@ -213,8 +266,17 @@ class Explorer:
         return {"value": [value[self._cells]], "layer": [layer[self._cells]], "cell": [self._cells]}
 
 
-def _border(pieces: dict[str, Any], count: int) -> dict[str, Any]:
-    """Outline pieces of the first snapshot, coloured."""
-    colors = styles.class_colors()
-    drawn = {side: pieces[side][:count] for side in ("x0", "y0", "x1", "y1")}
-    return drawn | {"color": [colors[kind] for kind in pieces["classes"][:count]]}
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head><meta charset="utf-8"><title>Climlab DL</title>
+{scripts}
+</head>
+<body>{body}{script}</body>
+</html>
+"""
+
+
+def _joined(each: list[Pieces]) -> tuple[dict[str, Any], list[int]]:
+    """Snapshots' pieces after each other, and where each snapshot's begin."""
+    columns = {side: np.concatenate([getattr(pieces, side) for pieces in each]) for side in (*SIDES, "classes")}
+    return columns, np.cumsum([0, *map(len, each)]).tolist()

@@ -79,14 +79,15 @@ def channels_of(fields: xr.DataArray | xr.Dataset, wanted: Sequence[str] | None)
 
 
 def along(mask: xr.DataArray, fields: xr.DataArray) -> xr.DataArray:
-    """Put a mask on the fields' grid and times; UNKNOWN at times that it does not have.
+    """Put a mask, or probabilities, on the fields' grid and times; unknown at times that it does not have.
 
     Raises
     ------
     ValueError
         Its grid is another one.
     """
-    mask = snapshots(canonical(mask))
+    mask = canonical(mask)
+    mask = snapshots(mask) if "class" not in mask.dims else mask.transpose("time", "class", "lat", "lon")
     for name in ("lat", "lon"):
         ours, theirs = fields[name].values, mask[name].values
         if ours.shape != theirs.shape or not np.allclose(ours, theirs, atol=1e-3):
@@ -96,8 +97,9 @@ def along(mask: xr.DataArray, fields: xr.DataArray) -> xr.DataArray:
             )
     mask = mask.assign_coords(lat=fields.lat, lon=fields.lon)
     if "time" in fields.coords and "time" in mask.coords:
-        unknown: Any = UNKNOWN
-        return mask.astype(np.uint8).reindex(time=np.atleast_1d(fields["time"].values), fill_value=unknown)
+        unknown: Any = np.nan if mask.dtype.kind == "f" else UNKNOWN
+        mask = mask if mask.dtype.kind == "f" else mask.astype(np.uint8)
+        return mask.reindex(time=np.atleast_1d(fields["time"].values), fill_value=unknown)
     if mask.sizes["time"] != fields.sizes["time"]:
         raise ValueError(f"the mask has {mask.sizes['time']} snapshots, the fields {fields.sizes['time']}")
     return mask

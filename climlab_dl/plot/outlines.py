@@ -1,4 +1,4 @@
-"""Outlines of masks: the edges of the grid's own cells, not a curve through their centres."""
+"""Lines over a map, as pieces in its projection: outlines of masks, contours of probabilities, arrows of winds."""
 
 from dataclasses import dataclass
 
@@ -7,10 +7,15 @@ import numpy as np
 from climlab_dl.climate.sphere import latitude_edges, longitude_edges
 from climlab_dl.plot.canvas import Canvas
 
+SIDES = ("x0", "y0", "x1", "y1")
+LEVELS = (0.05, 0.5, 0.95)
+# Length of an arrow, in spacings between arrows, at this speed in m/s.
+FULL_SPEED = 25.0
+
 
 @dataclass(frozen=True, kw_only=True)
-class Outline:
-    """Line pieces in a projection's units, float32, with the class that each one bounds."""
+class Pieces:
+    """Straight pieces in a projection's units, float32, with the class that each one belongs to (0: none)."""
 
     x0: np.ndarray
     y0: np.ndarray
@@ -22,8 +27,8 @@ class Outline:
         return len(self.x0)
 
 
-def outline(mask: np.ndarray, lat: np.ndarray, lon: np.ndarray, canvas: Canvas) -> Outline:
-    """Edges between cells of different class, projected.
+def outline(mask: np.ndarray, lat: np.ndarray, lon: np.ndarray, canvas: Canvas) -> Pieces:
+    """Edges between cells of different class: the cells' own edges, not a curve through their centres.
 
     Parameters
     ----------
@@ -35,8 +40,6 @@ def outline(mask: np.ndarray, lat: np.ndarray, lon: np.ndarray, canvas: Canvas) 
     canvas
         The map. Pieces that its cut would stretch across it, and those off it, are left out.
     """
-    import cartopy.crs as ccrs
-
     mask = np.where((mask > 0) & (mask < 128), mask, 0).astype(np.uint8)
     south_north, west_east = latitude_edges(lat), longitude_edges(lon)
     # What lies beyond the grid: the other side of the seam, nothing around a region, no line along a pole.
@@ -56,18 +59,89 @@ def outline(mask: np.ndarray, lat: np.ndarray, lon: np.ndarray, canvas: Canvas) 
     lon0, lon1 = np.concatenate([west_east[j], west_east[m]]), np.concatenate([west_east[j], west_east[m + 1]])
     lat0, lat1 = np.concatenate([south_north[i], south_north[k]]), np.concatenate([south_north[i + 1], south_north[k]])
     classes = np.concatenate([_bounded(west[i, j], east[i, j]), _bounded(south[k, m], north[k, m])])
+    return _projected(lon0, lat0, lon1, lat1, classes, canvas)
 
-    crs = canvas.crs
-    start = crs.transform_points(ccrs.PlateCarree(), lon0, lat0)[:, :2]
-    end = crs.transform_points(ccrs.PlateCarree(), lon1, lat1)[:, :2]
-    span = crs.x_limits[1] - crs.x_limits[0]
-    seen = np.isfinite(start + end).all(axis=1) & (np.abs(end[:, 0] - start[:, 0]) < span / 4)
-    if canvas.polar:
-        seen &= np.maximum(np.hypot(*start.T), np.hypot(*end.T)) <= canvas.extent[1]
-    x0, y0, x1, y1 = np.concatenate([start, end], axis=1)[seen].T.astype(np.float32)
-    return Outline(x0=x0, y0=y0, x1=x1, y1=y1, classes=classes[seen])
+
+def contours(probabilities: np.ndarray, lat: np.ndarray, lon: np.ndarray, canvas: Canvas) -> Pieces:
+    """Lines of equal probability, at `LEVELS`, of every class but the first.
+
+    Parameters
+    ----------
+    probabilities
+        (class, lat, lon) from 0 to 1; NaN where unknown.
+    lat, lon, canvas
+        As for `outline`.
+    """
+    from contourpy import contour_generator
+
+    edges = longitude_edges(lon)
+    x = np.append(lon, lon[0] + 360.0) if edges[-1] - edges[0] > 359.0 else lon
+    starts, ends, classes = [np.zeros((0, 2))], [np.zeros((0, 2))], [np.zeros(0, np.uint8)]
+    for kind, values in enumerate(probabilities[1:], start=1):
+        z = np.concatenate([values, values[:, :1]], axis=1) if len(x) > len(lon) else values
+        lines = contour_generator(x, lat, np.ma.masked_invalid(z))
+        for line in (line for level in LEVELS for line in lines.lines(level)):
+            points = np.asarray(line)
+            starts.append(points[:-1])
+            ends.append(points[1:])
+            classes.append(np.full(len(points) - 1, kind, np.uint8))
+    start, end = np.concatenate(starts), np.concatenate(ends)
+    return _projected(start[:, 0], start[:, 1], end[:, 0], end[:, 1], np.concatenate(classes), canvas)
+
+
+def arrows(u: np.ndarray, v: np.ndarray, lat: np.ndarray, lon: np.ndarray, canvas: Canvas, spacing: float) -> Pieces:
+    """Draw arrows along a wind, thinned, as three pieces each.
+
+    Parameters
+    ----------
+    u, v
+        Eastward and northward wind in m/s, (lat, lon); NaN where unknown.
+    lat, lon, canvas
+        As for `outline`.
+    spacing
+        Degrees between arrows at the equator; fewer are drawn along the shorter parallels, none next to the poles.
+    """
+    rows = np.unique([np.abs(lat - at).argmin() for at in np.arange(-75, 76, spacing) if lat[0] <= at <= lat[-1]])
+    each = [_thinned(row, lat, lon, spacing) for row in rows]
+    if not each:
+        each = [(np.zeros(0, int), np.zeros(0, int))]
+    i, j = np.concatenate([row for row, _ in each]), np.concatenate([column for _, column in each])
+    east, north = u[i, j] / FULL_SPEED * spacing, v[i, j] / FULL_SPEED * spacing
+    narrow = np.cos(np.radians(lat[i]))
+    tail, head = (lon[j], lat[i]), (lon[j] + east / narrow, lat[i] + north)
+    pieces = [(*tail, *head)]
+    for side in (-1, 1):
+        # A barb points back, a sixth of a turn off the shaft, a third as long.
+        angle = side * np.pi / 6
+        back_east = -(east * np.cos(angle) - north * np.sin(angle)) / 3
+        back_north = -(east * np.sin(angle) + north * np.cos(angle)) / 3
+        pieces.append((*head, head[0] + back_east / narrow, head[1] + back_north))
+    lon0, lat0, lon1, lat1 = np.concatenate(pieces, axis=1) if len(i) else np.zeros((4, 0))
+    return _projected(lon0, lat0, lon1, lat1, np.zeros(len(lon0), np.uint8), canvas)
+
+
+def _thinned(row: int, lat: np.ndarray, lon: np.ndarray, spacing: float) -> tuple[np.ndarray, np.ndarray]:
+    step = max(1, round(spacing / np.cos(np.radians(lat[row])) / abs(lon[1] - lon[0])))
+    columns = np.arange(0, len(lon), step)
+    return np.full(len(columns), row), columns
 
 
 def _bounded(here: np.ndarray, there: np.ndarray) -> np.ndarray:
     """Class that an edge belongs to: the one that is not background, the lower where two classes meet."""
     return np.where((here > 0) & ((there == 0) | (here < there)), here, there)
+
+
+def _projected(
+    lon0: np.ndarray, lat0: np.ndarray, lon1: np.ndarray, lat1: np.ndarray, classes: np.ndarray, canvas: Canvas
+) -> Pieces:
+    import cartopy.crs as ccrs
+
+    degrees = ccrs.PlateCarree()
+    start = canvas.crs.transform_points(degrees, np.asarray(lon0, float), np.asarray(lat0, float))[:, :2]
+    end = canvas.crs.transform_points(degrees, np.asarray(lon1, float), np.asarray(lat1, float))[:, :2]
+    span = canvas.crs.x_limits[1] - canvas.crs.x_limits[0]
+    seen = np.isfinite(start + end).all(axis=1) & (np.abs(end[:, 0] - start[:, 0]) < span / 4)
+    if canvas.polar:
+        seen &= np.maximum(np.hypot(*start.T), np.hypot(*end.T)) <= canvas.extent[1]
+    x0, y0, x1, y1 = np.concatenate([start, end], axis=1)[seen].T.astype(np.float32)
+    return Pieces(x0=x0, y0=y0, x1=x1, y1=y1, classes=classes[seen])

@@ -8,7 +8,8 @@ import xarray as xr
 
 from climlab_dl.climate.fields import CLASSES
 from climlab_dl.plot import canvas, coastlines, layers, styles
-from climlab_dl.plot.outlines import outline
+from climlab_dl.plot.explorer import WIND_SPACING
+from climlab_dl.plot.outlines import Pieces, arrows, contours, outline
 
 if TYPE_CHECKING:
     from cartopy.crs import Projection
@@ -23,6 +24,8 @@ def static(
     *,
     channel: str | None = None,
     time: int = 0,
+    probabilities: xr.DataArray | None = None,
+    wind: tuple[str, str] | None = None,
     projection: "str | Projection" = "Robinson",
     central_longitude: float = 0.0,
     opacity: float = 0.6,
@@ -34,8 +37,8 @@ def static(
 
     Parameters
     ----------
-    fields, mask, truth
-        As for `explore`: the field, classes to fill, classes to outline.
+    fields, mask, truth, probabilities, wind
+        As for `explore`: the field, classes to fill, classes to outline, contours, arrows.
     channel
         Which field; by default the first.
     time
@@ -79,8 +82,15 @@ def static(
     if found is not None:
         axes.imshow(_paint(found.values, cells, opacity), **frame)
     _lines(axes, place)
+    lat, lon = field.lat.values, field.lon.values
+    if wind is not None:
+        u, v = (one.isel(time=time).values for one in layers.channels_of(fields, wind))
+        _draw(axes, arrows(u, v, lat, lon, place, WIND_SPACING), 0.6)
+    if probabilities is not None:
+        chances = layers.along(probabilities, field).isel(time=time).values
+        _draw(axes, contours(chances, lat, lon, place), 0.9)
     if real is not None:
-        _outline(axes, outline(real.values, field.lat.values, field.lon.values, place))
+        _draw(axes, outline(real.values, lat, lon, place), 1.0, cased=True)
     figure.colorbar(image, ax=axes, label=look.label, shrink=0.8, pad=0.02, extend="both")
     if found is not None or real is not None:
         _legend(axes, found is not None, real is not None)
@@ -135,13 +145,15 @@ def _lines(axes: "GeoAxes", place: canvas.Canvas) -> None:
         axes.add_collection(LineCollection(lines, **style), autolim=False)
 
 
-def _outline(axes: "GeoAxes", pieces: Any) -> None:
+def _draw(axes: "GeoAxes", pieces: Pieces, width: float, *, cased: bool = False) -> None:
+    """Draw pieces in their classes' colours; cased in black, they show over a mask of the same colour."""
     from matplotlib.collections import LineCollection
 
     ends = np.stack([np.column_stack([pieces.x0, pieces.y0]), np.column_stack([pieces.x1, pieces.y1])], axis=1)
-    colors = np.array(styles.class_colors())[pieces.classes]
-    axes.add_collection(LineCollection(list(ends), colors="black", linewidths=2.0, capstyle="round"), autolim=False)
-    axes.add_collection(LineCollection(list(ends), colors=list(colors), linewidths=1.0), autolim=False)
+    colors = np.array(["#303030", *styles.class_colors()[1:]])[pieces.classes]
+    if cased:
+        axes.add_collection(LineCollection(list(ends), colors="black", linewidths=2 * width), autolim=False)
+    axes.add_collection(LineCollection(list(ends), colors=list(colors), linewidths=width), autolim=False)
 
 
 def _legend(axes: Any, filled: bool, outlined: bool) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -97,10 +97,13 @@ def dates(fields: "xr.DataArray | xr.Dataset") -> list[str]:
     """Write times as text, whatever the calendar; one empty text for fields without time."""
     if "time" not in fields.coords:
         return [""] * fields.sizes.get("time", 1)
-    return [_date(time) for time in np.atleast_1d(fields["time"].values)]
+    return [date(time) for time in np.atleast_1d(fields["time"].values)]
 
 
-def _date(time: object) -> str:
+def date(time: Any) -> str:
+    """Write one time as text."""
+    if hasattr(time, "to_datetime64"):
+        time = time.to_datetime64()
     if isinstance(time, np.datetime64):
         return str(time.astype("datetime64[m]")).replace("T", " ") + " UTC"
     text = str(time)

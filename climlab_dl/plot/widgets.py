@@ -8,6 +8,7 @@ import numpy as np
 from climlab_dl.climate.fields import CLASSES
 from climlab_dl.plot import coastlines, styles
 from climlab_dl.plot.canvas import Canvas, central, graticule, ticks
+from climlab_dl.plot.outlines import SIDES
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -52,12 +53,11 @@ class Controls:
     classes: "CheckboxButtonGroup"
     view: "RadioButtonGroup"
     opacity: "Slider"
+    lines: "CheckboxButtonGroup"
 
 
-def figure(
-    canvas: Canvas, image: "ColumnDataSource", border: "ColumnDataSource", look: styles.Style, width: int
-) -> tuple["Figure", Drawn]:
-    """Map with the field, the classes over it, outlines and coastlines.
+def figure(canvas: Canvas, image: "ColumnDataSource", look: styles.Style, width: int) -> tuple["Figure", Drawn]:
+    """Map with the field, the classes over it and coastlines.
 
     Parameters
     ----------
@@ -65,8 +65,6 @@ def figure(
         Where the pixels lie.
     image
         Columns `value`, `layer` (class numbers, then hit, miss, false alarm) and `cell`, each one image.
-    border
-        Columns `x0`, `y0`, `x1`, `y1`, `color`: outline pieces.
     look
         Of the field shown first.
     width
@@ -103,11 +101,33 @@ def figure(
     region = right - left < (60 if canvas.flat else 0)
     xs, ys = canvas.clip(*coastlines.lines(canvas.crs, "50m" if region else "110m"))
     figure.multi_line(xs, ys, line_color="#202020", line_width=0.9, name="coastline")
-    figure.segment("x0", "y0", "x1", "y1", source=border, line_color="black", line_width=3.4, name="truth casing")
-    figure.segment("x0", "y0", "x1", "y1", source=border, line_color="color", line_width=1.8, name="truth")
     bar = ColorBar(color_mapper=mapper, title=look.label, width=14, padding=8, title_standoff=8)
     figure.add_layout(bar, "right")
     return figure, Drawn(raster=raster, overlay=overlay, mapper=mapper, bar=bar)
+
+
+def line(figure: Any, name: str, pieces: dict[str, Any], first: list[int]) -> "ColumnDataSource":
+    """Draw line pieces of the first snapshot over the map; gives the source that holds what is drawn.
+
+    Parameters
+    ----------
+    figure
+        The map.
+    name
+        "truth" is cased in black, so that it shows over a mask of its own colour; others are plain.
+    pieces, first
+        All snapshots' pieces (columns `SIDES` and `classes`), and where each snapshot's begin.
+    """
+    from bokeh.models import ColumnDataSource
+
+    colors = ["#303030", *styles.class_colors()[1:]]
+    drawn = {side: pieces[side][: first[1]] for side in SIDES}
+    source = ColumnDataSource({**drawn, "color": [colors[kind] for kind in pieces["classes"][: first[1]]]})
+    if name == "truth":
+        figure.segment(*SIDES, source=source, line_color="black", line_width=3.4, name="truth casing")
+    width = {"truth": 1.8, "probability": 1.4}.get(name, 0.8)
+    figure.segment(*SIDES, source=source, line_color="color", line_width=width, name=name)
+    return source
 
 
 def globe(figure: Any, canvas: Canvas) -> None:
@@ -169,7 +189,7 @@ def hover(
     )
 
 
-def controls(dates: list[str], channels: list[str], masked: bool, compared: bool) -> Controls:
+def controls(dates: list[str], channels: list[str], masked: bool, compared: bool, lines: list[str]) -> Controls:
     """Make the widgets; those without a use are hidden."""
     from bokeh.models import (
         CheckboxButtonGroup,
@@ -217,9 +237,14 @@ def controls(dates: list[str], channels: list[str], masked: bool, compared: bool
         channel=Select(options=[*channels], value=channels[0], title="", width=110, visible=len(channels) > 1),
         slider=slider,
         play=play,
-        classes=CheckboxButtonGroup(labels=classes, active=list(range(len(classes))), visible=masked),
+        classes=CheckboxButtonGroup(
+            labels=classes,
+            active=list(range(len(classes))),
+            visible=masked or bool({"truth", "probability"} & set(lines)),
+        ),
         view=RadioButtonGroup(labels=list(VIEWS), active=0, visible=compared),
         opacity=Slider(start=0, end=1, value=OPACITY, step=0.05, title="mask opacity", width=160, visible=masked),
+        lines=CheckboxButtonGroup(labels=lines, active=list(range(len(lines))), visible=bool(lines)),
     )
 
 
@@ -238,7 +263,7 @@ def below(controls: Controls, masked: bool, compared: bool, live: bool) -> "UIEl
     notes = [Div(text=legend)] if legend else []
     if live:
         notes.append(Div(text="Snapshots are read as the slider moves, by the notebook's kernel."))
-    return column(row(controls.classes, controls.view, controls.opacity), *notes)
+    return column(row(controls.classes, controls.view, controls.lines, controls.opacity), *notes)
 
 
 def _swatch(color: str, name: str) -> str:

@@ -7,12 +7,19 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from climlab_dl import maps
+from climlab_dl import events, maps
 from climlab_dl.plot import styles
 
 pytestmark = pytest.mark.browser
 
 LAT, LON = np.arange(-87.5, 90, 5), np.arange(0.0, 360, 5)
+
+
+# Left, top, width and height of the map's frame on the page.
+FRAME = """() => { const view = Bokeh.index.roots[0];
+    const find = v => v.frame ? v : [...(v.child_views ?? [])].map(find).find(x => x);
+    const f = find(view), r = f.el.getBoundingClientRect(), b = f.frame.bbox;
+    return [r.left + b.left, r.top + b.top, b.width, b.height]; }"""
 
 
 def keep(opened, name):
@@ -66,12 +73,7 @@ def changed(before, after):
 
 def hover(opened, lat, lon):
     """Text under the pointer at a place, by the map's own frame: x from 180 W, y from 90 N."""
-    box = opened.page.evaluate(
-        """() => { const view = Bokeh.index.roots[0];
-            const find = v => v.frame ? v : [...(v.child_views ?? [])].map(find).find(x => x);
-            const f = find(view), r = f.el.getBoundingClientRect(), b = f.frame.bbox;
-            return [r.left + b.left, r.top + b.top, b.width, b.height]; }"""
-    )
+    box = opened.page.evaluate(FRAME)
     x = box[0] + ((lon + 180) % 360) / 360 * box[2]
     y = box[1] + (90 - lat) / 180 * box[3]
     opened.page.mouse.move(x + 4, y)
@@ -197,4 +199,31 @@ def test_no_white_seam_is_drawn(projection, center, fields, offline, tmp_path):
     values, counts = np.unique(middle, axis=0, return_counts=True)
     # A row across the middle of a map of one value has one colour but for a few pixels at its rim.
     assert counts.max() > 0.97 * len(middle), dict(zip(map(tuple, values), counts, strict=True))
+    assert opened.clean()
+
+
+def test_a_row_picked_moves_the_map_to_its_storm_and_a_storm_tapped_picks_its_row(fields, offline, tmp_path):
+    table = events.find(fields.mask, fields)
+    opened = offline(maps.explore(fields, fields.mask, storms=table).save(tmp_path / "storms.html"))
+    model = "Bokeh.documents[0].get_model_by_name('storms')"
+    first = table[table.time == fields.time.values[0]]
+    assert opened.page.evaluate(f"{model}.data.track.length") == len(first) == 2
+    whole = opened.pixels()
+    opened.page.locator(".slick-row").nth(1).locator(".slick-cell").first.click()
+    keep(opened, "storm_row")
+    assert opened.page.evaluate(f"{model}.selected.indices.length") == 1
+    assert changed(whole, opened.pixels()) > 50_000
+    # The row picked is the storm in the middle of the map now: its class is under the pointer there.
+    picked = opened.page.evaluate(f"{model}.data['class'][{model}.selected.indices[0]]")
+    box = opened.page.evaluate(FRAME)
+    opened.page.mouse.click(5, 5)
+    opened.page.evaluate(f"{model}.selected.indices = []")
+    opened.page.mouse.click(box[0] + box[2] / 2, box[1] + box[3] / 2)
+    opened.page.wait_for_timeout(300)
+    again = opened.page.evaluate(f"{model}.selected.indices.map(row => {model}.data['class'][row])")
+    assert again == [picked]
+    assert opened.page.locator(".slick-row .slick-cell.selected").count() > 0
+    press(opened, "ArrowRight", 1)
+    second = table[table.time == fields.time.values[1]]
+    assert opened.page.evaluate(f"{model}.data.track") == second.track.tolist()
     assert opened.clean()

@@ -1,15 +1,16 @@
-"""Outlines follow the cells' own edges, close across the seam, and stay open nowhere."""
+"""Outlines follow the cells' own edges and close across the seam; contours and arrows say what the numbers say."""
 
 from collections import Counter
 
 import numpy as np
+import pytest
 import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from climlab_dl.plot import canvas
-from climlab_dl.plot.outlines import outline
+from climlab_dl.plot.outlines import FULL_SPEED, LEVELS, arrows, contours, outline
 
 LAT, LON = np.arange(-85.0, 90, 10), np.arange(0.0, 360, 10)
 GRID = xr.DataArray(np.zeros((18, 36)), dims=("lat", "lon"), coords={"lat": LAT, "lon": LON})
@@ -89,3 +90,51 @@ def test_a_regions_border_closes_what_touches_it():
     # All four sides of the square, four cells each.
     assert len(found) == 16
     assert (found.x0.min(), found.x1.max(), found.y0.min(), found.y1.max()) == (99.5, 103.5, 9.5, 13.5)
+
+
+def test_contours_lie_where_the_probability_is_reached():
+    # The river's probability falls by 0.1 a cell of 10 degrees from 100 E to both sides: 0.95, 0.5 and 0.05 lie 5, 50
+    # and 95 degrees away.
+    river = np.maximum(1 - np.abs(LON - 100) / 100, 0) * np.ones((18, 1))
+    found = contours(np.stack([1 - river, 0 * river, river]), LAT, LON, flat(100))
+    assert set(found.classes.tolist()) == {2}
+    for level in LEVELS:
+        away = 100 * (1 - level)
+        for side in (-1, 1):
+            assert (np.abs(found.x0 - side * away) < 1e-3).sum() >= 17
+
+
+def test_contours_pass_the_seam_and_unknown_probabilities_have_none():
+    river = np.zeros((18, 36))
+    river[8:10, [35, 0]] = 1.0
+    chances = np.stack([1 - river, 0 * river, river])
+    across = contours(chances, LAT, LON, flat())
+    assert across.x0.min() > -25
+    assert across.x0.max() < 15
+    assert len(contours(np.full((3, 18, 36), np.nan), LAT, LON, flat())) == 0
+
+
+def test_an_arrow_points_along_the_wind_and_is_as_long_as_it_is_fast():
+    u, v = np.full((18, 36), 10.0), np.full((18, 36), -5.0)
+    found = arrows(u, v, LAT, LON, flat(180), spacing=20.0)
+    # On the row at 5 N (cosine 0.996) a shaft spans 10/25 of the spacing eastward and half of that southward.
+    shafts = slice(0, len(found) // 3)
+    low = np.abs(found.y0[shafts] - 5) < 0.1
+    assert low.sum() >= 17
+    eastward = 10 / FULL_SPEED * 20 / np.cos(np.radians(5))
+    np.testing.assert_allclose((found.x1 - found.x0)[shafts][low], eastward, rtol=1e-3)
+    np.testing.assert_allclose((found.y1 - found.y0)[shafts][low], -5 / FULL_SPEED * 20, rtol=1e-3)
+
+
+def test_arrows_are_thinned_towards_the_poles():
+    found = arrows(np.ones((18, 36)), np.zeros((18, 36)), LAT, LON, flat(180), spacing=10.0)
+    shafts = slice(0, len(found) // 3)
+    rows, counts = np.unique(found.y0[shafts], return_counts=True)
+    at = dict(zip(rows.tolist(), counts.tolist(), strict=True))
+    # At 75 degrees a parallel is a quarter as long as the equator.
+    assert at[75.0] == pytest.approx(36 / 4, abs=1)
+    assert at[5.0] >= 35
+
+
+def test_missing_winds_have_no_arrows():
+    assert len(arrows(np.full((18, 36), np.nan), np.zeros((18, 36)), LAT, LON, flat(), spacing=20.0)) == 0

@@ -1,0 +1,101 @@
+"""The table of storms under the interactive map, linked both ways."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from climlab_dl.plot import styles
+from climlab_dl.plot.canvas import Canvas
+
+if TYPE_CHECKING:
+    from bokeh.models import ColumnDataSource, DataTable
+
+# Columns of `events.find` that are shown, with their heading, decimals and factor.
+SHOWN = {
+    "track": ("track", 0, 1.0),
+    "class": ("class", None, 1.0),
+    "lat": ("lat °N", 1, 1.0),
+    "lon": ("lon °E", 1, 1.0),
+    "area_km2": ("area 10³ km²", 0, 1e-3),
+    "length_km": ("length km", 0, 1.0),
+    "width_km": ("width km", 0, 1.0),
+    "min_psl_hPa": ("PSL hPa", 1, 1.0),
+    "max_wind_m_s": ("wind m/s", 1, 1.0),
+    "max_tmq_kg_m2": ("TMQ kg/m²", 1, 1.0),
+    "max_ivt_kg_m_s": ("IVT kg/m/s", 0, 1.0),
+}
+# A map that moves to a storm shows so many of its widths around it.
+ZOOM = 6
+
+
+@dataclass(frozen=True, kw_only=True)
+class Storms:
+    """Every row, the rows of the time shown, and the table of the latter."""
+
+    rows: "ColumnDataSource"
+    here: "ColumnDataSource"
+    table: "DataTable"
+
+
+def storms(table: pd.DataFrame, dates: list[str], canvas: Canvas, figure: Any) -> Storms:
+    """Table of the storms at the time shown, and a mark for each on the map.
+
+    Parameters
+    ----------
+    table
+        From `events.find`.
+    dates
+        Of the map's snapshots, as `styles.dates` writes them; rows of other times are not shown.
+    canvas, figure
+        The map.
+    """
+    import cartopy.crs as ccrs
+    from bokeh.models import ColumnDataSource, CustomJS, DataTable, HoverTool, NumberFormatter, TableColumn, TapTool
+
+    steps = {date: step for step, date in enumerate(dates)}
+    times = table["time"] if "time" in table else [dates[0]] * len(table)
+    step = np.array([steps.get(styles.date(time), -1) for time in times], int)
+    points = canvas.crs.transform_points(ccrs.PlateCarree(), table["lon"].to_numpy(float), table["lat"].to_numpy(float))
+    columns = {name: name for name in SHOWN if name in table}
+    data: dict[str, Any] = {"step": step, "x": points[:, 0], "y": points[:, 1]}
+    for name in columns:
+        values = table[name]
+        factor = SHOWN[name][2]
+        data[name] = values.astype(str).to_numpy() if name == "class" else values.to_numpy(float) * factor
+    data["color"] = np.array([styles.CLASS_COLORS.get(name, "#404040") for name in table["class"]], dtype=object)
+    first = step == 0
+    rows = ColumnDataSource({name: list(values) for name, values in data.items()})
+    here = ColumnDataSource({name: list(values[first]) for name, values in data.items()}, name="storms")
+
+    marks = figure.scatter(
+        "x", "y", source=here, size=11, marker="circle_cross", fill_color="white", fill_alpha=0.3, line_color="color",
+        line_width=2, nonselection_alpha=0.5, selection_line_width=5, name="storm marks",
+    )  # fmt: skip
+    said = [(heading, f"@{{{name}}}") for name, (heading, *_) in SHOWN.items() if name in ("track", "class")]
+    figure.add_tools(TapTool(renderers=[marks]), HoverTool(renderers=[marks], tooltips=said, attachment="below"))
+    left, right, bottom, top = canvas.extent
+    here.selected.js_on_change(
+        "indices",
+        CustomJS(
+            args={"here": here, "x": figure.x_range, "y": figure.y_range, "reach": (right - left) / (2 * ZOOM),
+                  "tall": (top - bottom) / (2 * ZOOM)},
+            code="""const row = cb_obj.indices[0];
+                if (row == null) return;
+                x.setv({start: here.data.x[row] - reach, end: here.data.x[row] + reach});
+                y.setv({start: here.data.y[row] - tall, end: here.data.y[row] + tall});""",
+        ),
+    )  # fmt: skip
+    shown = []
+    for name in columns:
+        heading, decimals, _ = SHOWN[name]
+        column = TableColumn(field=name, title=heading, width=90)
+        if decimals is not None:
+            column.formatter = NumberFormatter(format=f"0.{'0' * decimals}" if decimals else "0")
+        shown.append(column)
+    return Storms(
+        rows=rows,
+        here=here,
+        table=DataTable(source=here, columns=shown, width=820, height=190, index_position=None, reorderable=False),
+    )
