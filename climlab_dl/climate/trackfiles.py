@@ -107,7 +107,8 @@ def to_tempest(table: pd.DataFrame, path: str | Path, grid: xr.Dataset | xr.Data
     Parameters
     ----------
     table
-        From `climlab_dl.events.find` with fields PSL, UBOT and VBOT. A point is a cyclone's lowest pressure, a river's centroid.
+        From `climlab_dl.events.find` with fields PSL, UBOT and VBOT. A point is a cyclone's lowest pressure, a river's
+        centroid.
     path
         The text file.
     grid
