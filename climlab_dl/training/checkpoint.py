@@ -26,7 +26,9 @@ def save(path: Path, state: dict[str, Any]) -> None:
             os.fsync(file.fileno())
         beside.replace(path)
     except (OSError, RuntimeError) as error:
-        if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or "write" in str(error):
+        # torch follows the failure to write by one of its own, about the file's end.
+        cause = error.__context__ if isinstance(error, RuntimeError) else error
+        if isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT):
             need = sum(tensor.nbytes for tensor in _tensors(state)) / 2**20
             raise OSError(
                 errno.ENOSPC,

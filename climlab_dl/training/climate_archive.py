@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 import xarray as xr
 from dask import config  # pyright: ignore[reportPrivateImportUsage]
 
@@ -76,7 +77,7 @@ class ClimateArchive:
         Raises
         ------
         ValueError
-            If masks, channels or times are missing, or masks hold other classes.
+            If the archive has no masks, too few times, or lacks a channel or some of its values.
         """
         with ranks.together("opening the archive"):
             reader = _Snapshots(self)
@@ -97,7 +98,7 @@ class ClimateArchive:
             channels=self.channels,
             targets=CLASSES,
             statistics=statistics,
-            facts={**statistics.facts(), "classes": list(CLASSES)},
+            facts={**statistics.facts(), "classes": list(CLASSES), **reader.grid},
             metrics=lambda: Segmentation(CLASSES),
             workers=0 if reader.in_memory else self.workers,
         )
@@ -183,6 +184,11 @@ class _Snapshots:
         return f"{self.times[index]} of {self.source}"
 
     @property
+    def grid(self) -> dict[str, torch.Tensor]:
+        """Latitudes and longitudes that the network is trained on."""
+        return {name: torch.from_numpy(self.snapshots[name].values.astype(np.float64)) for name in ("lat", "lon")}
+
+    @property
     def times(self) -> list[str]:
         """Times of the snapshots as text."""
         return [str(time)[:16] for time in self.snapshots.time.values]
@@ -202,12 +208,6 @@ class _Snapshots:
                     f"{name} at {times[bad]} in {self.source} has missing values, which a network cannot take; "
                     "fill them or leave the field out of channels"
                 )
-        if masks.min() < 0 or masks.max() >= len(CLASSES):
-            bad = int(np.argmax(((masks < 0) | (masks >= len(CLASSES))).any(axis=(1, 2))))
-            raise ValueError(
-                f"the mask at {times[bad]} in {self.source} holds classes {masks.min():g} to {masks.max():g}; expected "
-                + ", ".join(f"{number} {name}" for number, name in enumerate(CLASSES))
-            )
         return fields, masks.astype(np.int64)
 
 

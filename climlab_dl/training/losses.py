@@ -1,6 +1,7 @@
 """Losses: descriptions that become functions of (prediction, target) once the training data's statistics are known.
 
-All take float32 predictions, whatever the network computes in. A softmax is applied here and nowhere else.
+All take float32 predictions, whatever the network computes in. A softmax is applied here and nowhere else. Pixels that
+nobody labelled (``fields.UNLABELLED``) cost nothing.
 """
 
 from collections.abc import Callable
@@ -13,6 +14,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from climlab_dl.climate.fields import UNLABELLED
 from climlab_dl.training.statistics import Statistics
 
 Loss = Callable[[Tensor, Tensor], Tensor]
@@ -160,7 +162,8 @@ def weighted_cross_entropy(
 
     PyTorch's own weighted mean divides by the sum of weights; the papers divide by the number of pixels.
     """
-    return F.cross_entropy(logits, mask, weight=class_weights, reduction="sum") / mask.numel()
+    total = F.cross_entropy(logits, mask, weight=class_weights, reduction="sum", ignore_index=UNLABELLED)
+    return total / mask.numel()
 
 
 def focal(
@@ -170,10 +173,10 @@ def focal(
     gamma: float,
 ) -> Float[Tensor, ""]:
     """Mean over pixels of -w[mask] (1 - p)^gamma log p, with p the probability of the true class."""
-    log_p = -F.cross_entropy(logits, mask, reduction="none")
+    log_p = -F.cross_entropy(logits, mask, reduction="none", ignore_index=UNLABELLED)
     # expm1 keeps 1 - p exact where p is close to one; the floor keeps the power's gradient finite at zero.
     missing = (-torch.expm1(log_p)).clamp_min(1e-12)
-    return (-class_weights[mask] * missing**gamma * log_p).mean()
+    return (-class_weights[mask.clamp_min(0)] * missing**gamma * log_p).mean()
 
 
 def soft_jaccard(
@@ -183,8 +186,9 @@ def soft_jaccard(
 
     ``p`` are probabilities, ``t`` the mask as one-hot. A class that is neither predicted nor there counts 1.
     """
-    p = torch.softmax(logits, dim=1).flatten(2)
-    t = F.one_hot(mask.flatten(1), logits.shape[1]).movedim(2, 1).to(p.dtype)
+    known = (mask != UNLABELLED).flatten(1).unsqueeze(1)
+    p = torch.softmax(logits, dim=1).flatten(2) * known
+    t = F.one_hot(mask.flatten(1).clamp_min(0), logits.shape[1]).movedim(2, 1).to(p.dtype) * known
     both = (p * t).sum(dim=(0, 2))
     either = (p + t).sum(dim=(0, 2)) - both
     return 1 - ((both + 1e-6) / (either + 1e-6)).mean()

@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from climlab_dl.climate.fields import UNLABELLED
 from climlab_dl.parallel import ranks
 
 
@@ -109,8 +110,9 @@ class Parameters:
 
 
 def confusion(predicted: Int[Tensor, "..."], truth: Int[Tensor, "..."], classes: int) -> np.ndarray:
-    """Count pixels by [true class, predicted class]."""
-    pairs = truth.flatten() * classes + predicted.flatten()
+    """Count pixels by [true class, predicted class]; those that nobody labelled are left out."""
+    known = truth != UNLABELLED
+    pairs = truth[known] * classes + predicted[known]
     return torch.bincount(pairs, minlength=classes**2).reshape(classes, classes).cpu().numpy()
 
 

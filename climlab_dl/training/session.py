@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from climlab_dl.parallel import ranks
 from climlab_dl.parallel.allreduce import broadcast_model
-from climlab_dl.training import checkpoint, signals
+from climlab_dl.training import checkpoint, resume, signals
 from climlab_dl.training.batches import Order, held_out_batches, training_batches
 from climlab_dl.training.environment import environment
 from climlab_dl.training.folder import RunFolder, State
@@ -119,7 +119,7 @@ class Session:
 
     def _resume(self) -> None:
         if self.saved:
-            self._restore(self.saved)
+            resume.restore(self, self.saved)
         del self.saved
         left = self.steps_per_epoch - self.offset // self.samples_per_step
         if self.run.epochs is not None:
@@ -200,7 +200,7 @@ class Session:
         """Score the network on what is held out, each sample once, whatever the number of ranks."""
         metrics = self.data.metrics()
         self.model.eval()
-        with self._averaged_buffers(), ranks.together("evaluation"), torch.no_grad():
+        with resume.averaged_buffers(self.model), ranks.together("evaluation"), torch.no_grad():
             for values, target, _ in held_out_batches(self.data, self.run.batch_size, self.device):
                 with self.precision.autocast(self.device):
                     prediction = self.model(values)
@@ -214,7 +214,7 @@ class Session:
     def _judge(self, scores: dict[str, float], score: float) -> None:
         if self.best is None or score > self.best:
             self.best, self.stale_evaluations = score, 0
-            self._save(self.folder.checkpoints / "best.pt", self._network() | {"metrics": scores})
+            self._save(self.folder.checkpoints / "best.pt", resume.network(self) | {"metrics": scores})
         else:
             self.stale_evaluations += 1
         target, patience = self.run.target, self.run.patience
@@ -227,23 +227,7 @@ class Session:
 
     def save(self) -> None:
         """Write a checkpoint from which the training can resume as if it had never been interrupted."""
-        buffers = torch.cat([torch.zeros(1), *(buffer.flatten().float().cpu() for buffer in self._buffers())])
-        everyone = {
-            "rng": ranks.gather(torch.get_rng_state(), "random states"),
-            "buffers": ranks.gather(buffers, "buffers"),
-        }
-        if self.device.type == "cuda":
-            everyone["cuda_rng"] = ranks.gather(torch.cuda.get_rng_state(self.device), "random states of GPUs")
-        state = self._network() | everyone
-        state |= {
-            "epoch": self.epoch, "offset": self.offset, "ranks": ranks.size(),
-            "samples_per_step": self.samples_per_step, "optimizer": self.optimizer.state_dict(),
-            "scaler": self.scaler.state(), "lag": self.exchange.state(), "best": self.best,
-            "stale_evaluations": self.stale_evaluations, "loss_sum": self.loss_sum, "loss_count": self.loss_count,
-        }  # fmt: skip
-        self._save(self.folder.checkpoint(self.step), state)
-        if self.leader:
-            self.folder.prune(self.run.keep_checkpoints)
+        self._save(self.folder.checkpoint(self.step), resume.whole(self))
 
     def report(self, row: dict[str, Any]) -> None:
         """Write a report and the status to the folder."""
@@ -260,56 +244,14 @@ class Session:
         if self.leader:
             self.folder.clear_stop()
 
-    def _network(self) -> dict[str, Any]:
-        with self._averaged_buffers():
-            model = {name: tensor.detach().cpu().clone() for name, tensor in self.model.state_dict().items()}
-        return {"run": self.run.to_json(), "step": self.step, "model": model, "statistics": self.data.facts}
-
     def _save(self, path: Path, state: dict[str, Any]) -> None:
         with ranks.together("writing a checkpoint"):
             if self.leader:
                 checkpoint.save(path, state)
-
-    def _restore(self, saved: dict[str, Any]) -> None:
-        self.model.load_state_dict(saved["model"])
-        self.optimizer.load_state_dict(saved["optimizer"])
-        self.scaler.restore(saved["scaler"])
-        self.exchange.restore(saved["lag"])
-        for name in ("step", "epoch", "offset", "best", "stale_evaluations", "loss_sum", "loss_count"):
-            setattr(self, name, saved[name])
-        if saved["ranks"] == ranks.size():
-            torch.set_rng_state(saved["rng"][ranks.rank()])
-            if "cuda_rng" in saved and self.device.type == "cuda":
-                torch.cuda.set_rng_state(saved["cuda_rng"][ranks.rank()], self.device)
-            own = saved["buffers"][ranks.rank()][1:]
-            for buffer, part in zip(self._buffers(), own.split([b.numel() for b in self._buffers()]), strict=True):
-                buffer.copy_(part.reshape(buffer.shape))
-            self.message = f"resumed after step {self.step}"
-            return
-        torch.manual_seed(self.run.seed + 1_000_003 * (ranks.rank() + 1) + self.step)
-        if self.offset + self.samples_per_step > len(self.data.training):
-            self.epoch, self.offset = self.epoch + 1, 0
-        self.message = (
-            f"resumed after step {self.step} on {ranks.size()} ranks instead of {saved['ranks']}: "
-            f"{self.samples_per_step} samples a step instead of {saved['samples_per_step']}, new random streams"
-        )
-        logger.warning("%s", self.message)
-
-    def _buffers(self) -> list[Tensor]:
-        return [buffer for buffer in self.model.buffers() if buffer.is_floating_point()]
-
-    @contextlib.contextmanager
-    def _averaged_buffers(self) -> Iterator[None]:
-        """Average running statistics over ranks in the body: each rank has seen other samples."""
-        own = [buffer.clone() for buffer in self._buffers()]
-        for buffer in self._buffers() if ranks.size() > 1 else ():
-            buffer.copy_(ranks.mean(buffer, "running statistics"))
-        try:
-            yield
-        finally:
-            for buffer, before in zip(self._buffers(), own, strict=True):
-                buffer.copy_(before)
+                self.folder.prune(self.run.keep_checkpoints)
 
     def _say(self, state: State, message: str) -> None:
-        if self.leader:
-            self.folder.write_status(state, step=self.step, steps=self.steps, message=message)
+        # A full disk has been reported by then, and is not to be hidden by another failure to write.
+        with contextlib.suppress(OSError):
+            if self.leader:
+                self.folder.write_status(state, step=self.step, steps=self.steps, message=message)

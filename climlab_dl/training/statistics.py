@@ -10,6 +10,7 @@ import h5py
 import numpy as np
 import torch
 
+from climlab_dl.climate.fields import UNLABELLED
 from climlab_dl.parallel import ranks
 
 
@@ -53,7 +54,11 @@ class Statistics:
         """Statistics of one array (channel, ...), two passes in memory, and of its mask."""
         flat = values.reshape(len(channels), -1).astype(np.float64)
         mean = flat.mean(axis=1)
-        counts = np.zeros(classes) if mask is None else np.bincount(mask.ravel(), minlength=classes).astype(float)
+        counts = (
+            np.zeros(classes)
+            if mask is None
+            else np.bincount(mask[mask != UNLABELLED], minlength=classes).astype(float)
+        )
         return cls(
             channels=tuple(channels), count=float(flat.shape[1]), mean=mean,
             deviation=np.square(flat - mean[:, None]).sum(axis=1), minimum=flat.min(axis=1), maximum=flat.max(axis=1),

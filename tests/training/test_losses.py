@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from climlab_dl.climate.fields import UNLABELLED
 from climlab_dl.training.losses import (
     L1,
     MSE,
@@ -108,6 +109,18 @@ def test_gradients_agree_with_finite_differences(description):
         direction = torch.sign(gradient)
         rise = loss(logits + 1e-2 * direction, mask) - loss(logits - 1e-2 * direction, mask)
     assert float(rise / 2e-2) == pytest.approx(float(gradient.abs().sum()), rel=1e-2)
+
+
+@pytest.mark.parametrize(
+    "description", [WeightedCrossEntropy(), Focal(weighting="inverse"), SoftJaccard()], ids=lambda d: type(d).__name__
+)
+def test_pixels_that_nobody_labelled_have_no_gradient(description):
+    logits, mask = logits_and_mask()
+    mask[0, 1, 2] = UNLABELLED
+    logits = logits.float().requires_grad_()
+    (gradient,) = torch.autograd.grad(description.prepare(frequencies(10, 1, 2))(logits, mask), logits)
+    assert (gradient[0, :, 1, 2] == 0).all()
+    assert (gradient[0, :, 1, 3] != 0).any()
 
 
 def test_parameter_losses_are_mean_absolute_and_mean_squared_error():

@@ -48,6 +48,14 @@ def test_a_class_that_is_nowhere_is_left_out_of_the_mean_over_classes():
     np.testing.assert_array_equal(iou(metrics.confusion, absent=1.0), 1.0)
 
 
+def test_pixels_that_nobody_labelled_are_not_counted():
+    truth, predicted = torch.tensor([[[0, -1, 2, -1]]]), torch.tensor([[[0, 2, 2, 0]]])
+    metrics = Segmentation(CLASSES)
+    metrics.update(logits_of(predicted), truth)
+    assert metrics.confusion.sum() == 2
+    assert metrics.scores()["iou_river"] == 1
+
+
 def test_batches_may_be_cut_anywhere():
     torch.manual_seed(0)
     logits, truth = torch.randn(6, 3, 4, 5), torch.randint(3, (6, 4, 5))

@@ -1,0 +1,99 @@
+from dataclasses import dataclass, replace
+
+import pytest
+
+from climlab_dl.parallel.allreduce import Exchange
+from climlab_dl.training import runs
+from climlab_dl.training.losses import L1
+from climlab_dl.training.optimizers import Adam, Larc
+from climlab_dl.training.run import Run, Target, differences
+from climlab_dl.training.schedules import Multistep, Warmup
+from climlab_dl.training.universes import Universes
+
+NAMED = [
+    runs.deeplab, runs.tiramisu, runs.cosmoflow, runs.deepcam_mlperf, runs.cosmoflow_mlperf, runs.small_deeplab,
+    runs.small_tiramisu, runs.small_cosmoflow,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("named", NAMED, ids=lambda named: named.__name__)
+def test_every_named_run_survives_json(named):
+    run = named("somewhere")
+    assert Run.from_json(run.to_json()) == run
+
+
+def test_every_part_of_a_run_survives_json():
+    run = Run(
+        data=Universes(source="u", parameters=("Omega_m",)),
+        model=runs.small_deeplab("x").model,
+        loss=L1(),
+        optimizer=Larc(optimizer=Adam(betas=(0.8, 0.95)), form="scale"),
+        schedule=Warmup(steps=3, then=Multistep(milestones=(2, 4))),
+        exchange=Exchange(route="hierarchical", ranks_per_node=2, lag=1),
+        target=Target(metric="mae_mean", at_most=0.124),
+        epochs=3,
+    )
+    assert Run.from_json(run.to_json()) == run
+
+
+def test_json_does_not_load_code_that_it_names(tmp_path):
+    text = runs.small_deeplab("x").to_json()
+    for name in ("os.system", "climlab_dl.training.checkpoint.load", "tests.Evil", "climlab_dl.training.run._name", ""):
+        with pytest.raises(ValueError, match="none of this package's descriptions"):
+            Run.from_json(text.replace("climlab_dl.models.deeplab.DeepLab", name))
+
+
+def test_a_callers_own_class_is_rebuilt_only_if_the_caller_allows_it():
+    @dataclass(frozen=True, kw_only=True)
+    class Mine:
+        width: int = 3
+
+    text = replace(runs.small_deeplab("x"), model=Mine(width=5)).to_json()
+    with pytest.raises(ValueError, match="Mine"):
+        Run.from_json(text)
+    assert Run.from_json(text, allow=(Mine,)).model == Mine(width=5)
+
+
+def test_json_of_something_else_is_refused():
+    with pytest.raises(ValueError, match="describes a int, not a Run"):
+        Run.from_json("3")
+    with pytest.raises(TypeError, match="dataclasses, numbers, text"):
+        replace(runs.small_deeplab("x"), model=object()).to_json()
+
+
+def test_only_what_cannot_change_midway_counts_as_another_run():
+    run = runs.small_deeplab("x")
+    assert differences(run.to_json(), replace(run, steps=7, report_every=1, patience=3).to_json()) == []
+    assert differences(run.to_json(), replace(run, seed=7, clip_norm=None).to_json()) == ["clip_norm", "seed"]
+
+
+@pytest.mark.parametrize(("scaling", "factor"), [("none", 1.0), ("linear", 8.0), ("sqrt", 8.0**0.5)])
+def test_the_rate_grows_with_the_global_batch(scaling, factor):
+    # 4 ranks x 2 batches of 2 are 16 samples, 8 times the reference of 2.
+    run = replace(
+        runs.deeplab("x"), batch_size=2, accumulate=2, reference_batch=2, rate_scaling=scaling, schedule=Warmup(steps=0)
+    )
+    assert run.learning_rate(0, 10, 5, ranks=4) == pytest.approx(1e-4 * factor)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"steps": None}, "epochs=None and steps=None"),
+        ({"epochs": 3}, "epochs=3 and steps="),
+        ({"batch_size": 0}, "batch_size=0"),
+        ({"report_every": 1.5}, "report_every=1.5"),
+        ({"rate_scaling": "cubic"}, "rate_scaling='cubic'"),
+        ({"clip_norm": 0}, "clip_norm=0"),
+    ],
+)
+def test_an_impossible_run_is_refused_naming_the_field(changes, says):
+    with pytest.raises(ValueError, match=says):
+        replace(runs.small_deeplab("x"), **changes)
+
+
+def test_a_target_has_one_bound():
+    with pytest.raises(ValueError, match="one of at_least and at_most"):
+        Target(metric="iou_mean")
+    assert Target(metric="a", at_most=0.5).reached({"a": 0.5})
+    assert not Target(metric="a", at_least=0.5).reached({"a": 0.4})

@@ -1,0 +1,100 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from climlab_dl.cosmology import volumes
+from climlab_dl.cosmology.volumes import Volume
+from climlab_dl.models.cosmoflow import CosmoFlow
+from climlab_dl.training.folder import RunFolder
+from climlab_dl.training.loop import train
+from climlab_dl.training.losses import MSE, GaussianNLL
+from climlab_dl.training.optimizers import Adam
+from climlab_dl.training.run import Run
+from climlab_dl.training.universes import Universes
+
+
+@pytest.fixture(scope="module")
+def universes(tmp_path_factory):
+    """20 cubes of Poisson counts whose mean is 2 plus the first parameter."""
+    folder = tmp_path_factory.mktemp("universes")
+    random = np.random.default_rng(0)
+    for number in range(20):
+        unit = random.uniform(-1, 1, 2)
+        counts = random.poisson(2 + unit[0], (8, 8, 8, 2)).astype(np.int16)
+        volume = Volume(
+            counts=counts, source=folder, names=("Omega_m", "sigma_8"), unit=unit,
+            physical=np.array([0.3, 0.8]) * (1 + 0.5 * unit), redshifts=np.array([0.0, 1.5]), box_size_mpc_h=8.0,
+        )  # fmt: skip
+        volumes.save(volume, folder / f"universe_{number:05d}.h5")
+    return str(folder)
+
+
+def test_the_split_is_by_universe_training_then_calibration_then_held_out(universes):
+    files = Universes(source=universes, held_out=0.2, calibration=0.1).files()
+    assert [len(files[name]) for name in ("training", "calibration", "held_out")] == [14, 2, 4]
+    assert files["held_out"][-1].name == "universe_00019.h5"
+
+
+@pytest.mark.parametrize("memory_gigabytes", [0.0, 1.0])
+def test_volumes_and_parameters_are_normalised_with_what_is_trained_on(universes, memory_gigabytes):
+    data = Universes(source=universes, symmetries=False, memory_gigabytes=memory_gigabytes).prepare(seed=0)
+    x = torch.stack([data.training[1, number][0] for number in range(16)])
+    y = torch.stack([data.training[1, number][1] for number in range(16)])
+    assert x.shape == (16, 2, 8, 8, 8)
+    torch.testing.assert_close(x.mean(dim=(0, 2, 3, 4)), torch.zeros(2), atol=1e-4, rtol=0)
+    torch.testing.assert_close(y.mean(dim=0), torch.zeros(2), atol=1e-6, rtol=0)
+    torch.testing.assert_close(y.std(dim=0, correction=0), torch.ones(2), atol=1e-5, rtol=0)
+    volume = next(volumes.read(Universes(source=universes).files()["held_out"][0]))
+    assert volume.physical is not None
+    found = data.held_out[0, 0][1] * data.facts["target_std"] + data.facts["target_mean"]
+    torch.testing.assert_close(found, torch.from_numpy(volume.physical), atol=1e-6, rtol=0)
+    logs = np.log1p(volume.counts[..., 1].astype(np.float64))
+    wanted = (logs - data.facts["mean"][1].item()) / data.facts["std"][1].item()
+    np.testing.assert_allclose(data.held_out[0, 0][0][1], wanted, atol=1e-5)
+    assert data.channels == ("z=0", "z=1.5")
+
+
+def test_unit_targets_are_the_priors_minus_one_to_one(universes):
+    data = Universes(source=universes, targets="unit").prepare(seed=0)
+    volume = next(volumes.read(Universes(source=universes).files()["held_out"][0]))
+    assert volume.unit is not None
+    torch.testing.assert_close(data.held_out[0, 0][1].double(), torch.from_numpy(volume.unit), atol=1e-5, rtol=0)
+    torch.testing.assert_close(data.facts["target_mean"], torch.tensor([0.3, 0.8], dtype=torch.float64))
+
+
+def test_parameters_are_chosen_by_name(universes):
+    assert Universes(source=universes, parameters=("sigma_8",)).prepare(seed=0).targets == ("sigma_8",)
+    with pytest.raises(ValueError, match=r"no parameter H_0 \(it has Omega_m, sigma_8\)"):
+        Universes(source=universes, parameters=("H_0",)).prepare(seed=0)
+
+
+def test_symmetries_and_shifts_keep_every_count_and_differ_by_epoch(universes):
+    data = Universes(source=universes).prepare(seed=0)
+    plain = Universes(source=universes, symmetries=False).prepare(seed=0)
+    first, second = data.training[1, 0][0], data.training[2, 0][0]
+    assert not torch.equal(first, second)
+    for varied in (first, second):
+        assert torch.equal(varied.flatten(1).sort()[0], plain.training[1, 0][0].flatten(1).sort()[0])
+    # Both redshifts turn together: their values stay paired.
+    pairs = {tuple(pair) for pair in plain.training[1, 0][0].flatten(1).T.tolist()}
+    assert {tuple(pair) for pair in first.flatten(1).T.tolist()} <= pairs
+
+
+def test_a_network_learns_the_parameter_that_the_counts_tell(universes, tmp_path):
+    run = Run(
+        data=Universes(source=universes, held_out=0.2),
+        model=replace(CosmoFlow.small(), features=(8, 16), kernels=(3, 3), strides=(1, 1), pooled=(True, True)),
+        loss=MSE(),
+        optimizer=Adam(learning_rate=3e-3),
+        steps=60,
+        batch_size=4,
+        report_every=30,
+        evaluate_every=60,
+    )
+    reports = list(train(run, tmp_path / "mse"))
+    assert reports[-1].metrics["mae_Omega_m"] < 0.5 * reports[-1].metrics["baseline_mae_Omega_m"]
+    assert RunFolder(tmp_path / "mse").progress().mae_Omega_m.notna().sum() == 1
+    reports = list(train(replace(run, loss=GaussianNLL(), steps=2), tmp_path / "nll"))
+    assert set(reports[-1].metrics) >= {"mae_Omega_m", "mae_sigma_8", "relative_error_sigma_8", "mae_mean"}
