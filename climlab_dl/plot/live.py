@@ -1,6 +1,7 @@
 """Watch a training while it runs: a bar, the curves, and the final picture that stays in the saved notebook."""
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,6 +13,18 @@ from climlab_dl.training.folder import RunFolder
 from climlab_dl.training.summary import Summary
 
 _ENDED = ("stopped", "finished", "failed")
+
+
+class Comparison(Protocol):
+    """Several trainings side by side (``cluster.sweep``)."""
+
+    def active(self) -> bool:
+        """Whether something still trains."""
+        ...
+
+    def table(self) -> pd.DataFrame:
+        """One row a training."""
+        ...
 
 
 class Watchable(Protocol):
@@ -26,7 +39,7 @@ class Watchable(Protocol):
         ...
 
 
-def watch(training: "Watchable | str | Path", *, every: float = 0.5, figure_every: float = 1.0) -> None:
+def watch(training: "Watchable | Comparison | str | Path", *, every: float = 0.5, figure_every: float = 1.0) -> None:
     """Show a training's progress until it ends; interrupting the cell ends the watching, not the training.
 
     In a notebook a bar with step, loss, held-out score, rate and time left is redrawn in place, and under it the
@@ -35,7 +48,7 @@ def watch(training: "Watchable | str | Path", *, every: float = 0.5, figure_ever
     Parameters
     ----------
     training
-        Handle (``engines.train(...)``, ``cluster.attach(...)``) or the run's folder.
+        Handle (``engines.train(...)``, ``cluster.attach(...)``), the run's folder, or a sweep, which shows its table.
     every
         Seconds between looks at the folder.
     figure_every
@@ -48,23 +61,68 @@ def watch(training: "Watchable | str | Path", *, every: float = 0.5, figure_ever
     FileNotFoundError
         If there is no such folder.
     """
-    watched: Watchable = RunFolder(training) if isinstance(training, str | Path) else training
-    view = _NotebookView(figure_every) if in_notebook() else _TerminalView()
+    watched: Any = RunFolder(training) if isinstance(training, str | Path) else training
+    look = _looks_at_table(watched) if hasattr(watched, "table") else _looks_at_training(watched, figure_every)
     try:
         while True:
-            # The status first: when it says "finished", the table read after it is complete.
-            status = watched.status()
-            progress = watched.progress()
-            ended = status["state"] in _ENDED
-            view.show(Summary.of(status, progress), progress, last=ended)
-            if ended:
+            began = time.monotonic()
+            if look():
                 break
-            time.sleep(every)
+            # A folder of very many reports takes long to read; looking is to cost a small share of a core.
+            time.sleep(max(every, 5 * (time.monotonic() - began)))
     except KeyboardInterrupt:
-        view.say("stopped watching; the training goes on: training.stop() ends it, live.watch(training) watches again")
+        _say("stopped watching; the training goes on: training.stop() ends it, live.watch(training) watches again")
         return
     if wait := getattr(watched, "wait", None):
         wait()
+
+
+def _looks_at_training(watched: Watchable, figure_every: float) -> Callable[[], bool]:
+    view = _NotebookView(figure_every) if in_notebook() else _TerminalView()
+
+    def look() -> bool:
+        # The status first: when it says "finished", the table read after it is complete.
+        status = watched.status()
+        progress = watched.progress()
+        ended = status["state"] in _ENDED
+        view.show(Summary.of(status, progress), progress, last=ended)
+        return ended
+
+    return look
+
+
+def _looks_at_table(watched: Comparison) -> Callable[[], bool]:
+    shown: list[Any] = []
+
+    def look() -> bool:
+        ended = not watched.active()
+        table = watched.table()
+        text = table.to_string(na_rep="", float_format=lambda value: f"{value:.4g}")
+        if not in_notebook():
+            if shown[-1:] != [text]:
+                shown.append(text)
+                _say(text)
+            return ended
+        from IPython.display import display
+
+        html = table.to_html(na_rep="", float_format=lambda value: f"{value:.4g}")
+        data = {"text/html": html, "text/plain": text}
+        if shown:
+            shown[0].update(data, raw=True)
+        else:
+            shown.append(display(data, raw=True, display_id=True))
+        return ended
+
+    return look
+
+
+def _say(text: str) -> None:
+    if in_notebook():
+        from IPython.display import display
+
+        display({"text/plain": text}, raw=True)
+    else:
+        print(text, flush=True)
 
 
 class _NotebookView:
@@ -99,11 +157,6 @@ class _NotebookView:
         else:
             self._figure.update(data, raw=True)
 
-    def say(self, text: str) -> None:
-        from IPython.display import display
-
-        display({"text/plain": text}, raw=True)
-
 
 class _TerminalView:
     """A line for each new report or change of state."""
@@ -115,7 +168,4 @@ class _TerminalView:
         news = (summary.state, summary.message, len(progress))
         if news != self._shown:
             self._shown = news
-            self.say(str(summary))
-
-    def say(self, text: str) -> None:
-        print(text, flush=True)
+            _say(str(summary))

@@ -29,6 +29,8 @@ class Points:
         That reading a sample takes.
     broken
         A sample that rank 1 cannot read, or -1.
+    unreadable
+        Whether no rank can read any sample.
     deadly_step
         A step at which rank 1 is killed, once: the file ``killed`` says that it has been.
     killed
@@ -37,6 +39,7 @@ class Points:
 
     seconds: float = 0.0
     broken: int = -1
+    unreadable: bool = False
     deadly_step: int = -1
     killed: str = ""
 
@@ -62,7 +65,7 @@ class Reader:
 
     def read(self, index: int) -> tuple[np.ndarray, np.ndarray]:
         time.sleep(self.points.seconds)
-        if ranks.rank() == 1 and index == self.points.broken:
+        if self.points.unreadable or (ranks.rank() == 1 and index == self.points.broken):
             raise OSError(f"sample {index} is damaged")
         self.reads += 1
         if ranks.rank() == 1 and self.reads == self.points.deadly_step and not Path(self.points.killed).exists():

@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import builtins
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
+    from typing import Any
 
     import pandas as pd
 
     from climlab_dl.parallel.cluster.engines import Engines
+    from climlab_dl.parallel.cluster.sweeps import Sweep
     from climlab_dl.parallel.cluster.training import Training
 
-__all__ = ["attach", "cleanup", "list", "runs_table", "start"]
+__all__ = ["attach", "cleanup", "list", "runs_table", "start", "sweep"]
 
 
 def start(ranks: int = 2, *, threads: int | None = None, timeout: float = 60.0) -> "Engines":
@@ -120,3 +122,39 @@ def runs_table(folders: "str | Path | Iterable[str | Path]") -> "pd.DataFrame":
     from climlab_dl.training.table import runs_table
 
     return runs_table(folders)
+
+
+def sweep(runs: "Mapping[str, Any]", folder: str | Path, *, ranks: int = 2, at_once: int = 2) -> "Sweep":
+    """Train several runs side by side on this machine, each on its share of the ranks; returns at once.
+
+    >>> rates = {f"rate_{rate:g}": replace(run, optimizer=Adam(learning_rate=rate)) for rate in (1e-3, 3e-3, 1e-2)}
+    >>> sweep = cluster.sweep(rates, "runs/rates", ranks=2, at_once=2)
+    >>> live.watch(sweep)
+    >>> sweep.stop("rate_0.01")
+
+    Parameters
+    ----------
+    runs
+        Runs by name.
+    folder
+        Gets a run folder for each name.
+    ranks
+        How many ranks there are for all of them.
+    at_once
+        How many runs train at a time, each on ``ranks // at_once`` ranks; the others wait for their turn, in order.
+
+    Returns
+    -------
+    Sweep
+        Shows itself as a table; to be closed, or used as a context manager.
+
+    Raises
+    ------
+    ValueError
+        If there is no run, or less than a rank for each of those that train at a time.
+    FileNotFoundError, MemoryError, RuntimeError
+        As for :func:`start`.
+    """
+    from climlab_dl.parallel.cluster.sweeps import Sweep
+
+    return Sweep(runs, folder, ranks=ranks, at_once=at_once)

@@ -77,6 +77,16 @@ class Engines:
         """Name of this start's folder, and the mark of its processes."""
         return self._launch.id
 
+    @property
+    def pids(self) -> list[int]:
+        """Process numbers of the ranks, in their order."""
+        return [each.pid for each in self._launch.reports]
+
+    @property
+    def controller_pid(self) -> int:
+        """Process number of ipyparallel's controller."""
+        return self._launch.controller_pid
+
     # Work.
 
     def train(self, run: Any, folder: str | Path, *, max_restarts: int = 2, detach: bool = False) -> Training:

@@ -123,6 +123,11 @@ class Launch:
             raise RuntimeError(f"engines 0 to {self.ranks - 1} are MPI ranks {numbers}; start again")
         return reports
 
+    @property
+    def controller_pid(self) -> int:
+        """Process number of the controller."""
+        return self._controller.pid
+
     def died(self, patience: float = 0.0) -> str | None:
         """Say what of this start has ended, or None if all of it (still, after ``patience`` seconds) runs."""
         if patience:

@@ -16,6 +16,7 @@ from typing import Any
 
 import psutil
 
+from climlab_dl.files import beside
 from climlab_dl.parallel.cluster.processes import alive, end, marks
 
 _PREFIX = "climlab-dl-cluster-"
@@ -76,9 +77,8 @@ def write(folder: Path, ranks: int, *, training: Path | None = None, detached: b
     this = psutil.Process()
     facts: dict[str, Any] = {"ranks": ranks, "kernel": this.pid, "kernel_started": this.create_time()}
     facts |= {"training": str(training) if training else None, "detached": detached}
-    beside = folder / "cluster.json.part"
-    beside.write_text(json.dumps(facts), encoding="utf-8")
-    beside.replace(folder / "cluster.json")
+    with beside(folder / "cluster.json") as unfinished:
+        unfinished.write_text(json.dumps(facts), encoding="utf-8")
 
 
 def read(folder: Path) -> Record:
