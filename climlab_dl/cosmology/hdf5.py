@@ -1,6 +1,5 @@
 """Volumes in HDF5: ExaLearn's layout, which this package writes, and its relatives, which it reads."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from climlab_dl.cosmology.cube import Volume
+from climlab_dl.files import beside
 
 _COMPRESSED: dict[str, Any] = {"compression": "gzip", "compression_opts": 1, "shuffle": True}
 MAGIC = b"\x89HDF\r\n\x1a\n"
@@ -52,25 +52,19 @@ def save(volume: Volume, path: str | Path, **attributes: Any) -> Path:
     import h5py
 
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
     chunks = (*(min(64, n) for n in volume.counts.shape[:3]), volume.counts.shape[3])
-    try:
-        with h5py.File(beside, "w") as file:
-            file.create_dataset("full", data=volume.counts, chunks=chunks, **_COMPRESSED)
-            known = {"unitPar": volume.unit, "physPar": volume.physical, "redshifts": volume.redshifts}
-            for name, values in known.items():
-                if values is not None:
-                    file[name] = np.asarray(values, dtype=np.float64)
-            if volume.names:
-                file["namePar"] = np.array(volume.names, dtype="S")
-            if volume.box_size_mpc_h is not None:
-                file.attrs["box_size_mpc_h"] = volume.box_size_mpc_h
-            file.attrs["periodic"] = volume.periodic
-            file.attrs.update({**volume.attributes, **attributes})
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
+    with beside(path) as new, h5py.File(new, "w") as file:
+        file.create_dataset("full", data=volume.counts, chunks=chunks, **_COMPRESSED)
+        known = {"unitPar": volume.unit, "physPar": volume.physical, "redshifts": volume.redshifts}
+        for name, values in known.items():
+            if values is not None:
+                file[name] = np.asarray(values, dtype=np.float64)
+        if volume.names:
+            file["namePar"] = np.array(volume.names, dtype="S")
+        if volume.box_size_mpc_h is not None:
+            file.attrs["box_size_mpc_h"] = volume.box_size_mpc_h
+        file.attrs["periodic"] = volume.periodic
+        file.attrs.update({**volume.attributes, **attributes})
     return path
 
 

@@ -5,9 +5,8 @@ payload is a protobuf ``Example``: a map from names to lists of bytes, floats or
 """
 
 import gzip
-import os
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from climlab_dl.cosmology.cube import Volume
+from climlab_dl.files import beside
 
 _GZIP = b"\x1f\x8b"
 _LARGEST = 2**31  # a longer record is a sign of a file that is no TFRecord
@@ -35,21 +35,15 @@ def read(path: Path) -> Iterator[Volume]:
         yield _volume(features(payload, path), path)
 
 
-def write(volumes: Iterator[Volume] | list[Volume], path: str | Path, *, compressed: bool = True) -> Path:
+def write(volumes: Iterable[Volume], path: str | Path, *, compressed: bool = True) -> Path:
     """Write volumes in MLPerf's layout (``x`` int16, ``y`` scaled parameters), beside and then renamed."""
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with gzip.open(beside, "wb", compresslevel=6) if compressed else beside.open("wb") as file:
-            for volume in volumes:
-                if volume.unit is None:
-                    raise ValueError(f"{volume.source} has no scaled parameters, which MLPerf's layout needs")
-                x = np.ascontiguousarray(volume.counts, dtype="<i2").tobytes()
-                file.write(record(example({"x": x, "y": volume.unit.astype("<f4")})))
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
+    with beside(path) as new, gzip.open(new, "wb", compresslevel=6) if compressed else new.open("wb") as file:
+        for volume in volumes:
+            if volume.unit is None:
+                raise ValueError(f"{volume.source} has no scaled parameters, which MLPerf's layout needs")
+            x = np.ascontiguousarray(volume.counts, dtype="<i2").tobytes()
+            file.write(record(example({"x": x, "y": volume.unit.astype("<f4")})))
     return path
 
 

@@ -62,7 +62,8 @@ class LinearLikelihood:
         residual = summaries - design @ coefficients
         # The coefficients' own uncertainty widens the scatter by x' (X'X)^-1 x, on average over the design p / n.
         widened = 1 + design.shape[1] / universes
-        return cls(coefficients=coefficients, scatter=residual.T @ residual * widened / freedom, freedom=freedom)
+        scatter = np.asarray(residual.T @ residual * widened / freedom, dtype=np.float64)
+        return cls(coefficients=coefficients, scatter=scatter, freedom=freedom)
 
     def predict(self, unit: Array) -> Array:
         """Summaries expected for each row of parameters."""
@@ -116,7 +117,7 @@ class FlowLikelihood:
     ) -> "FlowLikelihood":
         """Maximise the likelihood on four fifths of the universes, stopping where the last fifth is likeliest."""
         linear = LinearLikelihood.fit(summaries, unit)
-        whiten = np.linalg.inv(np.linalg.cholesky(linear.scatter)).T
+        whiten = np.asarray(np.linalg.inv(np.linalg.cholesky(linear.scatter)).T, dtype=np.float64)
         rest = torch.as_tensor((summaries - linear.predict(unit)) @ whiten, dtype=torch.float32)
         context = torch.as_tensor(unit, dtype=torch.float32)
         order = torch.randperm(len(unit), generator=torch.Generator().manual_seed(seed))

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from climlab_dl.files import beside
 from climlab_dl.plot import credible
 
 Limits = Mapping[str, tuple[float, float]]
@@ -98,9 +99,6 @@ def images(
 
 def _written(figure: Figure, path: str | Path | None) -> Figure:
     if path is not None:
-        path = Path(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        beside = path.with_name(f".{path.stem}.part{path.suffix}")
-        figure.savefig(beside, dpi=150)
-        beside.replace(path)
+        with beside(Path(path)) as new:
+            figure.savefig(new, dpi=150)
     return figure
