@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from climlab_dl.files import beside
+
 if TYPE_CHECKING:
     from nbformat import NotebookNode
 
@@ -237,8 +239,6 @@ def _titles(notebook: "NotebookNode") -> dict[int, str]:
 
 
 def _write(path: Path, text: str) -> Path:
-    """Write beside, then rename."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(path.name + ".part")
-    beside.write_text(text, encoding="utf-8")
-    return beside.rename(path)
+    with beside(path) as new:
+        new.write_text(text, encoding="utf-8")
+    return path

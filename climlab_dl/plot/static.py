@@ -7,6 +7,7 @@ import numpy as np
 import xarray as xr
 
 from climlab_dl.climate.fields import CLASSES
+from climlab_dl.files import beside
 from climlab_dl.plot import canvas, coastlines, layers, styles
 from climlab_dl.plot.explorer import WIND_SPACING
 from climlab_dl.plot.outlines import Pieces, arrows, contours, outline
@@ -97,9 +98,8 @@ def static(
     axes.set_title(title if title is not None else f"{look.long_name}  {styles.dates(field)[time]}".strip())
     if path is not None:
         path = Path(path)
-        beside = path.with_name(f".{path.name}.part")
-        figure.savefig(beside, dpi=dpi, format=path.suffix.lstrip(".") or "png", bbox_inches="tight")
-        beside.rename(path)
+        with beside(path) as new:
+            figure.savefig(new, dpi=dpi, format=path.suffix.lstrip(".") or "png", bbox_inches="tight")
     return figure
 
 

@@ -27,7 +27,7 @@ SHOWN = {
     "max_ivt_kg_m_s": ("IVT kg/m/s", 0, 1.0),
 }
 # A map that moves to a storm shows so many of its widths around it.
-ZOOM = 6
+ZOOM = 4
 
 
 @dataclass(frozen=True, kw_only=True)

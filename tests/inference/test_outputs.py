@@ -1,0 +1,126 @@
+"""One output for each input: made once, made again only for other weights, the same byte by byte."""
+
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+
+from climlab_dl import archive, synthetic
+from climlab_dl.climate.fields import CLASSES
+from climlab_dl.inference import outputs
+from climlab_dl.inference.detect import detect
+from climlab_dl.inference.detector import Detector
+from climlab_dl.models.deeplab import DeepLab
+from climlab_dl.training import checkpoint
+from climlab_dl.training.climate_archive import ClimateArchive
+from climlab_dl.training.losses import WeightedCrossEntropy
+from climlab_dl.training.run import Run
+
+
+def saved_network(path, seed):
+    torch.manual_seed(seed)
+    data = ClimateArchive(source="sample", channels=("TMQ", "PSL"))
+    run = Run(data=data, model=DeepLab.small(), loss=WeightedCrossEntropy(), steps=1)
+    network = run.model.build(2, len(CLASSES)).eval()
+    facts = {"channels": ["TMQ", "PSL"], "classes": list(CLASSES)}
+    facts |= {"mean": torch.tensor([20.0, 101000.0]), "std": torch.tensor([10.0, 1000.0])}
+    checkpoint.save(path, {"run": run.to_json(), "model": network.state_dict(), "statistics": facts, "step": seed})
+    return path
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory):
+    return saved_network(tmp_path_factory.mktemp("weights") / "one.pt", 1)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("archive")
+    fields = synthetic.atmosphere(times=4, shape=(32, 64), seed=0)[["TMQ", "PSL"]]
+    return [archive.save(fields.isel(time=slice(k, k + 2)), folder / f"day{k}.nc") for k in (0, 2)]
+
+
+def test_each_output_holds_what_detection_finds(weights, files, tmp_path):
+    made = list(outputs.share(files, outputs.into(tmp_path, weights)))
+    assert [path.name for path in made] == ["day0.nc", "day2.nc"]
+    for path, source in zip(made, files, strict=True):
+        expected = detect(Detector.load(weights), archive.open(source)).mask
+        with xr.open_dataset(path) as found:
+            assert found.mask.dtype == np.int8
+            assert (found.mask == expected).all()
+            assert Detector.load(weights).sha256 in found.attrs["history"]
+            assert "probabilities" not in found
+
+
+def test_what_is_done_is_not_done_again_and_redone_is_the_same_byte_by_byte(weights, files, tmp_path):
+    make = outputs.into(tmp_path, weights, probabilities="packed")
+    path = make(files[0])
+    first, when = path.read_bytes(), path.stat().st_mtime_ns
+    assert make(files[0]).stat().st_mtime_ns == when
+    path.unlink()
+    assert not make.done(files[0])
+    assert make(files[0]).read_bytes() == first
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_other_weights_or_options_make_it_again(weights, files, tmp_path):
+    outputs.into(tmp_path, weights)(files[0])
+    other = saved_network(tmp_path / "two.pt", 2)
+    assert not outputs.into(tmp_path, other).done(files[0])
+    assert not outputs.into(tmp_path, weights, probabilities="packed").done(files[0])
+    outputs.into(tmp_path, other)(files[0])
+    assert outputs.into(tmp_path, other).done(files[0])
+
+
+def test_packed_probabilities_err_by_at_most_half_a_step(weights, files, tmp_path):
+    path = outputs.into(tmp_path, weights, probabilities="packed")(files[0])
+    expected = detect(Detector.load(weights), archive.open(files[0])).probabilities
+    with xr.open_dataset(path) as found:
+        assert found.probabilities.encoding["dtype"] == np.int8
+        assert float(abs(found.probabilities - expected).max()) <= 0.5 / 254 + 1e-6
+
+
+def test_ranks_share_the_inputs_without_overlap(weights, files, tmp_path):
+    make = outputs.into(tmp_path, weights)
+    shares = [list(outputs.share(files, make, rank, 2)) for rank in range(2)]
+    assert [[path.name for path in share] for share in shares] == [["day0.nc"], ["day2.nc"]]
+
+
+def test_it_travels_to_another_process_as_its_checkpoints_path(weights, files, tmp_path):
+    make = outputs.into(tmp_path, weights)
+    assert len(pickle.dumps(make)) < 1000
+    assert pickle.loads(pickle.dumps(make)).detector is make.detector
+
+
+@pytest.mark.slow
+def test_a_job_that_was_killed_goes_on_where_it_was(weights, files, tmp_path):
+    script = (
+        "import os, sys\nfrom climlab_dl.inference import outputs\n"
+        "make = outputs.into(sys.argv[1], sys.argv[2])\nmake(sys.argv[3])\n"
+        "def half(*_, **__):\n    os.kill(os.getpid(), 9)\n"
+        "outputs._ahead = half\nmake(sys.argv[4])\n"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path), str(weights), *map(str, files)]
+    assert subprocess.run(command, check=False).returncode == -9
+    make = outputs.into(tmp_path, weights)
+    assert [make.done(source) for source in files] == [True, False]
+    when = make.path(files[0]).stat().st_mtime_ns
+    for _ in outputs.share(files, make):
+        pass
+    assert [make.done(source) for source in files] == [True, True]
+    assert make.path(files[0]).stat().st_mtime_ns == when
+
+
+def test_what_cannot_be_is_refused(weights, files, tmp_path):
+    with pytest.raises(ValueError, match="probabilities is 'some'"):
+        outputs.into(tmp_path, weights, probabilities="some")
+    with pytest.raises(ValueError, match="take the place of"):
+        outputs.into(files[0].parent, weights)(files[0])
+    twice = [Path("a/day.nc"), Path("b/day.nc")]
+    with pytest.raises(ValueError, match=r"several inputs.*day\.nc"):
+        list(outputs.share(twice, outputs.into(tmp_path, weights)))
