@@ -1,9 +1,11 @@
 """Ranks from a cell: started whole or not at all, given work, and gone without a trace."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 from pathlib import Path
@@ -13,7 +15,7 @@ import psutil
 import pytest
 
 from climlab_dl.parallel import cluster
-from climlab_dl.parallel.cluster import preflight, processes, record
+from climlab_dl.parallel.cluster import preflight, processes
 from climlab_dl.parallel.cluster.engines import Engines
 from climlab_dl.parallel.cluster.preflight import Report
 
@@ -110,7 +112,7 @@ def test_a_rank_that_is_killed_is_named_and_the_next_call_has_all_ranks_again(en
 def test_closing_leaves_no_process_and_no_file() -> None:
     engines = cluster.start(ranks=1)
     mark = engines.id
-    folder = next(each.folder for each in record.records() if each.folder.name == mark)
+    folder = Path(mark)
     row = cluster.list().loc[mark]
     assert row["ranks"] == 1
     assert row["processes"] > 3
@@ -127,22 +129,23 @@ def test_closing_leaves_no_process_and_no_file() -> None:
         engines.map(halve_even, [2])
 
 
-def test_a_start_that_fails_shows_the_log_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = set(processes.marks())
+def test_a_start_that_fails_shows_the_log_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     # An interpreter flag that there is not: every rank fails before it can register.
     monkeypatch.setattr("climlab_dl.parallel.cluster.launch._ENGINE", ("--no-such-flag=1",))
     with pytest.raises(RuntimeError, match=r"(?s)waited for .*log ends:.*unrecognized arguments: --no-such-flag"):
         cluster.start(ranks=1)
-    assert set(processes.marks()) == before
+    assert list(tmp_path.iterdir()) == []
+    assert not [mark for mark in processes.marks() if mark.startswith(str(tmp_path))]
 
 
 def test_a_missing_mpiexec_is_said_before_anything_is_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    records = list(record.records())
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with pytest.raises(FileNotFoundError, match="pip install mpich"):
         cluster.start(ranks=1)
-    assert list(record.records()) == records
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_no_ranks_and_too_little_memory_are_said_before_anything_is_started() -> None:
@@ -211,9 +214,20 @@ def test_cleanup_ends_what_kernel_and_guard_left_behind_and_only_that(tmp_path: 
     kernel.communicate()
     assert cluster.list().loc[mark, "orphan"]
     assert processes.marks()[mark]
-    assert cluster.cleanup() == [mark]
+    assert mark in cluster.cleanup()
     assert_gone(mark)
     assert engines.map(halve_even, [2]) == [1]
+
+
+@pytest.mark.slow
+def test_processes_whose_folder_was_swept_are_left_alone_while_their_kernel_runs(tmp_path: Path) -> None:
+    kernel, mark = start_elsewhere(IDLE, tmp_path)
+    shutil.rmtree(mark)
+    assert mark not in cluster.cleanup()
+    assert processes.marks()[mark]
+    kernel.kill()
+    kernel.communicate()
+    assert_gone(mark)
 
 
 @pytest.mark.slow

@@ -76,8 +76,9 @@ def list() -> "pd.DataFrame":  # noqa: A001
     Returns
     -------
     DataFrame
-        By cluster: ranks, processes that run, number of the kernel that started it and whether that still runs, folder
-        and state of its training, whether that is detached, and whether :func:`cleanup` would end it.
+        By cluster (its private folder): ranks, processes that run, number of the kernel that started it and whether
+        that still runs, folder and state of its training, whether that is detached, and whether :func:`cleanup` would
+        end it.
     """
     import pandas as pd
 
@@ -86,9 +87,9 @@ def list() -> "pd.DataFrame":  # noqa: A001
 
     running = marks()
     rows = {
-        record.folder.name: {
+        str(record.folder): {
             "ranks": record.ranks,
-            "processes": len(running.get(record.folder.name, ())),
+            "processes": len(running.get(str(record.folder), ())),
             "kernel": record.kernel,
             "kernel_runs": record.has_kernel,
             "training": str(record.training or ""),
@@ -110,7 +111,7 @@ def cleanup() -> "builtins.list[str]":
     Returns
     -------
     list of str
-        The clusters that were ended.
+        The clusters that were ended, by their folders.
     """
     from climlab_dl.parallel.cluster.record import end_orphans
 

@@ -74,7 +74,7 @@ class Engines:
 
     @property
     def id(self) -> str:
-        """Name of this start's folder, and the mark of its processes."""
+        """Folder of this start, and the mark of its processes; :meth:`restart` changes it."""
         return self._launch.id
 
     @property

@@ -36,8 +36,8 @@ def main() -> None:
     with contextlib.suppress(FileNotFoundError):
         found = record.read(folder)
         if found.detached and found.training:
-            outlast(found.training, folder.name)
-    end(folder.name)
+            outlast(found.training, str(folder))
+    end(str(folder))
     shutil.rmtree(folder, ignore_errors=True)
 
 

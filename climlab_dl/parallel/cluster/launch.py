@@ -11,6 +11,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from climlab_dl.parallel.cluster import preflight, processes, record
 from climlab_dl.parallel.cluster.work import call, perform
 
@@ -52,14 +54,16 @@ class Launch:
         self.ranks = ranks
         launcher = processes.mpiexec()
         self.folder = record.new_folder()
-        self.id = self.folder.name
+        self.id = str(self.folder)
         self.log = self.folder / "log"
         self._profile = self.folder / "profile"
         self._profile.mkdir()
         record.write(self.folder, ranks)
         self._client: Any = None
         self._death: str | None = None
+        this = psutil.Process()
         environment = os.environ | {processes.MARK: self.id, "IPYTHONDIR": str(self.folder)}
+        environment[processes.KERNEL] = f"{this.pid} {this.create_time()}"
         environment |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
         python = [sys.executable, "-m"]
         here = [f"--ipython-dir={self.folder}", f"--profile-dir={self._profile}"]

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import psutil
 
-MARK = "CLIMLAB_DL_CLUSTER"
+MARK = "CLIMLAB_DL_CLUSTER"  # the cluster's folder
+KERNEL = "CLIMLAB_DL_KERNEL"  # number and start of the process that started it
 
 
 def mpiexec() -> str:

@@ -1,7 +1,7 @@
 """The record of each cluster of this user on this machine: who started it, and what trains there.
 
 A cluster's folder is private (mode 0700) and holds its keys, its IPython profile, its log and ``cluster.json``. The
-folder's name is the cluster's id and the mark of its processes.
+folder's path is the cluster's id and the mark of its processes.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 
 from climlab_dl.files import beside
-from climlab_dl.parallel.cluster.processes import alive, end, marks
+from climlab_dl.parallel.cluster.processes import KERNEL, alive, end, marks
 
 _PREFIX = "climlab-dl-cluster-"
 
@@ -95,20 +95,30 @@ def read(folder: Path) -> Record:
 
 
 def records() -> Iterator[Record]:
-    """Find the records of this user's clusters on this machine."""
-    for folder in sorted(Path(tempfile.gettempdir()).glob(f"{_PREFIX}*")):
+    """Find this user's clusters on this machine, wherever the jobs that started them have their temporary files."""
+    here = map(str, Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"))
+    for folder in sorted({*here, *marks()}):
         with contextlib.suppress(FileNotFoundError):
-            if folder.stat().st_uid == os.getuid():
-                yield read(folder)
+            if Path(folder).stat().st_uid == os.getuid():
+                yield read(Path(folder))
 
 
 def end_orphans() -> list[str]:
-    """End the clusters that serve nobody any more, and remove their folders; returns their ids."""
-    known = {record.folder.name: record for record in records()}
-    orphans = [name for name, record in known.items() if record.is_orphan()]
+    """End the clusters that serve nobody any more, and remove their folders; returns these."""
+    known = {str(record.folder): record.is_orphan() for record in records()}
     # Processes whose folder is gone, as on a machine whose temporary files were swept.
-    orphans += [name for name in marks() if name.startswith(_PREFIX) and name not in known]
-    for name in orphans:
-        end(name)
-        shutil.rmtree(Path(tempfile.gettempdir()) / name, ignore_errors=True)
+    known |= {folder: _lost_kernel(left[0]) for folder, left in marks().items() if folder not in known}
+    orphans = [folder for folder, orphan in known.items() if orphan]
+    for folder in orphans:
+        end(folder)
+        shutil.rmtree(folder, ignore_errors=True)
     return orphans
+
+
+def _lost_kernel(process: psutil.Process) -> bool:
+    """Whether the process that started a marked process is gone."""
+    try:
+        pid, started = process.environ()[KERNEL].split()
+    except psutil.NoSuchProcess:
+        return False
+    return not alive(int(pid), float(started))

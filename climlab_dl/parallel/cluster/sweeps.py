@@ -53,15 +53,15 @@ class Sweep:
         self._closing = False
         share = ranks // at_once
         # Started here and one after the other: what is missing is said before anything trains.
-        self._engines: list[Engines] = []
+        self.engines: list[Engines] = []
         try:
             for _ in range(min(at_once, len(runs))):
-                self._engines.append(Engines(share, threads=max(1, cores() // ranks)))
+                self.engines.append(Engines(share, threads=max(1, cores() // ranks)))
         except BaseException:
             self.close()
             raise
         self._threads = [
-            threading.Thread(target=self._work, args=(engines,), name="sweep", daemon=True) for engines in self._engines
+            threading.Thread(target=self._work, args=(engines,), name="sweep", daemon=True) for engines in self.engines
         ]
         for thread in self._threads:
             thread.start()
@@ -135,7 +135,7 @@ class Sweep:
         self._closing = True
         for training in self.trainings.values():
             training.ask_to_stop()
-        for engines in self._engines:
+        for engines in self.engines:
             engines.close()
 
     def __enter__(self) -> "Sweep":
