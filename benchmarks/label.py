@@ -33,7 +33,7 @@ def main() -> None:
     print(f"{platform.node()}: {platform.processor() or platform.machine()}, Python {platform.python_version()}")
     with tempfile.TemporaryDirectory() as folder:
         piece = write_piece(Path(folder) / "piece.nc")
-        time_rules(xr.open_dataset(piece).isel(time=0).load())
+        time_rules(archive.open(piece).isel(time=0).load())
         # A process of its own, so that its peak memory is that of the labelling alone.
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
             report = alone.submit(label_long, piece, asked.snapshots, asked.workers)
@@ -73,7 +73,7 @@ def timed(work) -> tuple[float, float]:
 def label_long(piece: Path, snapshots: int, workers: int) -> str:
     pieces = []
     for i in range(-(-snapshots // PIECE)):
-        fields = xr.open_dataset(piece, chunks={"time": 1})
+        fields = archive.open(piece)
         pieces.append(fields.assign_coords(time=fields.time + np.timedelta64(48 * i, "h")))
     fields = xr.concat(pieces, "time", data_vars="minimal").isel(time=slice(snapshots))
     snapshot = fields.nbytes / snapshots / 1e6

@@ -30,6 +30,9 @@ class Extent:
         Degrees added to the radius of that wind; alone where the wind is nowhere reached.
     percentile
         Of the values in the box.
+    cells
+        How many cells of each field to take at least, whatever the percentile: a box of 13 degrees has 2,400 cells
+        on the grid of the labels, of which 168 are above the 93rd percentile, but 49 on a T63 grid.
     channels
         The fields whose highest values belong to a cyclone.
     """
@@ -39,10 +42,11 @@ class Extent:
     wind_bins: int = 32
     margin: float = 6.6
     percentile: float = 93.0
+    cells: int = 10
     channels: tuple[str, ...] = ("TMQ", "U850", "V850", "PRECT")
 
     def __post_init__(self) -> None:
-        positive(self, "wind", "wind_window", "wind_bins", "margin")
+        positive(self, "wind", "wind_window", "wind_bins", "margin", "cells")
         if not 0 < self.percentile < 100:
             raise ValueError(f"percentile={self.percentile} must lie between 0 and 100, e.g. 93")
 
@@ -64,8 +68,10 @@ class Extent:
             mask[index] = np.where(piece, value, mask[index])
 
     def _above(self, values: np.ndarray) -> np.ndarray:
-        finite = values[np.isfinite(values)]
-        return values > np.percentile(finite, self.percentile) if finite.size else np.zeros(values.shape, bool)
+        known = values[np.isfinite(values)]
+        if known.size <= self.cells:
+            return np.isfinite(values)
+        return values > np.percentile(known, min(self.percentile, 100 * (1 - self.cells / known.size)))
 
     def wind_radius(self, speed: np.ndarray, mesh: Mesh, lat: float, lon: float) -> float:
         """Return degrees from the centre to the outermost crossing of `wind` (0 where it is nowhere reached)."""

@@ -50,7 +50,8 @@ def label(
     cyclones, rivers
         The rules; None leaves a class out.
     centres
-        Cyclone centres (time, lat, lon) to mark in place of all that the rule finds, e.g. tracks from `stitch`.
+        Cyclone centres (time, lat, lon; and run, where the fields have it) to mark in place of all that the rule
+        finds, e.g. tracks from `stitch`.
     wrap
         Join the first and last longitude. ``False`` cuts rivers and boxes there, as the published labels do.
 
@@ -84,7 +85,7 @@ def label(
         _refuse_more_than_time(fields[names])
         if "time" not in fields.coords:
             raise ValueError("centres are given by time, but the fields have none; add a time coordinate")
-    times = fields["time"].values if "time" in fields.coords else np.array(0)
+    keys = _keys(fields) if centres is not None else {}
     marked = cyclones if cyclones in rules else None
 
     def mark(snapshot: dict[str, np.ndarray], number: int) -> np.ndarray:
@@ -93,7 +94,8 @@ def label(
         elif centres is None:
             found = marked.find(snapshot, mesh)
         else:
-            found = centres.loc[centres["time"] == times.flat[number]]
+            here = np.logical_and.reduce([centres[name] == values[number] for name, values in keys.items()])
+            found = centres.loc[here]
         mask = np.full((len(mesh.lat), len(mesh.lon)), BACKGROUND, dtype=np.int8)
         for rule in rules:
             rule.paint(mask, found, snapshot, mesh)
@@ -125,10 +127,10 @@ def cyclone_candidates(fields: xr.Dataset, rule: Cyclones = _CYCLONES, *, wrap: 
     Returns
     -------
     pandas.DataFrame
-        Columns: time, lat and lon (degrees), psl (Pa, at the centre), vorticity (1/s at 850 hPa, cyclonic positive),
-        wind (m/s, largest surface wind near the centre), warm_core (K) and thickness (m): how much the core falls
-        outward in the direction in which it falls least, NaN where the fields do not tell; has_warm_core and
-        has_thickness: whether the rule is content with that.
+        Columns: time (and run, where the fields tell), lat and lon (degrees), psl (Pa, at the centre), vorticity
+        (1/s at 850 hPa, cyclonic positive), wind (m/s, largest surface wind near the centre), warm_core (K) and
+        thickness (m): how much the core falls outward in the direction in which it falls least, NaN where the fields
+        do not tell; has_warm_core and has_thickness: whether the rule is content with that.
 
     Raises
     ------
@@ -143,12 +145,13 @@ def cyclone_candidates(fields: xr.Dataset, rule: Cyclones = _CYCLONES, *, wrap: 
     mesh = _mesh(fields, wrap)
     _refuse_more_than_time(fields[names])
     one_by_one = fields[names] if "time" in fields.dims else fields[names].expand_dims("time")
-    times = one_by_one["time"].values if "time" in one_by_one.coords else np.arange(one_by_one.sizes["time"])
+    keys = _keys(one_by_one)
+    count = one_by_one.sizes["time"]
 
     def list_centres(snapshot: dict[str, np.ndarray]) -> pd.DataFrame:
         return rule.centres.centres(snapshot, mesh)
 
-    snapshots = [{name: one_by_one[name].isel(time=i).data for name in names} for i in range(len(times))]
+    snapshots = [{name: one_by_one[name].isel(time=i).data for name in names} for i in range(count)]
     if one_by_one.chunks:
         from dask.base import compute
         from dask.delayed import delayed
@@ -156,8 +159,9 @@ def cyclone_candidates(fields: xr.Dataset, rule: Cyclones = _CYCLONES, *, wrap: 
         tables = compute(*(delayed(list_centres, pure=False)(snapshot) for snapshot in snapshots))
     else:
         tables = [list_centres(snapshot) for snapshot in snapshots]
-    for table, time in zip(tables, times, strict=True):
-        table.insert(0, "time", time)
+    for i, table in enumerate(tables):
+        for name, values in keys.items():
+            table.insert(0, name, values[i])
     return pd.concat(tables, ignore_index=True)
 
 
@@ -228,6 +232,13 @@ def _names(fields: xr.Dataset) -> list[str]:
 def _missing(fields: xr.Dataset, rule: Cyclones | Rivers) -> list[str]:
     available = _names(fields)
     return [name for name in dict.fromkeys(rule.needed(available)) if name not in available]
+
+
+def _keys(fields: xr.Dataset) -> dict[str, np.ndarray]:
+    """Return what tells snapshots apart: their run, where times may repeat between runs, and their time."""
+    runs = {"run": fields["run"].values} if "run" in fields.coords and fields["run"].dims == ("time",) else {}
+    one = np.arange(fields.sizes.get("time", 1))
+    return {**runs, "time": np.atleast_1d(fields["time"].values) if "time" in fields.coords else one}
 
 
 def _refuse_more_than_time(fields: xr.Dataset) -> None:

@@ -78,7 +78,8 @@ def stitch(candidates: pd.DataFrame, rule: Stitching, step: float | None = None)
     Parameters
     ----------
     candidates
-        Rows of `heuristics.cyclone_candidates`: time (dates of any calendar), lat, lon, wind and the rule's flags.
+        Rows of `heuristics.cyclone_candidates`: time (dates of any calendar), lat, lon, wind and the rule's flags;
+        with a column ``run``, runs are tracked apart.
     rule
         Distances and durations.
     step
@@ -87,8 +88,8 @@ def stitch(candidates: pd.DataFrame, rule: Stitching, step: float | None = None)
     Returns
     -------
     pandas.DataFrame
-        The candidates that belong to a track, with its number in ``track`` (from 0, by first sighting), sorted by
-        track and time.
+        The candidates that belong to a track, with its number in ``track`` (from 0, by run and first sighting),
+        sorted by track and time.
 
     Raises
     ------
@@ -100,22 +101,27 @@ def stitch(candidates: pd.DataFrame, rule: Stitching, step: float | None = None)
         raise ValueError(f"the candidates lack {sorted(missing)}; they have {list(candidates.columns)}")
     if candidates.empty:
         return candidates.assign(track=pd.Series(dtype=int))
-    table = candidates.sort_values(["time", "lat", "lon"], ignore_index=True)
+    runs = ["run"] if "run" in candidates else []
+    table = candidates.sort_values([*runs, "time", "lat", "lon"], ignore_index=True)
     hours = hours_since_first(table["time"].to_numpy())
     if hours is None:
         raise ValueError(f"the candidates' times are no dates: {table['time'].iloc[0]!r}; give the fields a time axis")
     steps = np.diff(np.unique(hours))
     step = step or (float(steps.min()) if steps.size else 0.0)
+    gap = max(rule.gap, step)
+    lat, lon = table["lat"].to_numpy(), table["lon"].to_numpy()
 
-    track = _join(hours, table["lat"].to_numpy(), table["lon"].to_numpy(), rule, max(rule.gap, step))
-    strong = (table["wind"] >= rule.wind) & (table["lat"].abs() <= rule.latitude)
+    track = np.full(len(table), -1)
+    for rows in table.groupby(runs).indices.values() if runs else [np.arange(len(table))]:
+        track[rows] = _join(hours[rows], lat[rows], lon[rows], rule, gap) + track.max() + 1
+    strong = (table["wind"].to_numpy() >= rule.wind) & (np.abs(lat) <= rule.latitude)
     for flag in rule.flags:
-        strong &= table[flag].astype(bool)
-    # The points are sorted by time, so the first of a track is its first in the table.
+        strong &= table[flag].to_numpy(dtype=bool)
+    # The points of a track are sorted by time, so its first is the first in the table.
     first = hours[np.unique(track, return_index=True)[1]]
     last = hours[len(track) - 1 - np.unique(track[::-1], return_index=True)[1]]
     long_enough = last - first >= rule.duration
-    keep = long_enough & (np.bincount(track, strong.to_numpy() * step) >= rule.strong)
+    keep = long_enough & (np.bincount(track, strong * step) >= rule.strong)
     table["track"] = np.where(keep, np.cumsum(keep) - 1, -1)[track]
     return table.loc[table["track"] >= 0].sort_values(["track", "time"], ignore_index=True)
 

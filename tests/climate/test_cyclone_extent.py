@@ -43,6 +43,17 @@ def test_the_moistest_seven_percent_of_the_box_are_painted():
     assert distance[cells].max() < distance[~cells].min() + 0.1
 
 
+def test_a_coarse_box_gives_ten_cells_rather_than_seven_percent():
+    # On 2.5 degrees the box of 2 x 6.6 degrees has 5 x 5 cells, 7 % of which are less than two.
+    lat, lon = np.arange(-90, 90.1, 2.5), np.arange(0, 360, 2.5)
+    distance = degrees_between(10.0, 100.0, lat[:, None], lon[None])
+    fields = {name: 60 - distance if name == "TMQ" else 0 * distance for name in NAMES}
+    mask = np.zeros(distance.shape, dtype=np.int8)
+    EXTENT.paint(mask, 1, pd.DataFrame({"lat": [10.0], "lon": [100.0]}), fields, mesh_of(lat, lon))
+    assert 7 <= mask.sum() <= 10  # cells at equal distance stand or fall together
+    assert mask[40, 40] == 1
+
+
 def test_a_piece_apart_is_left_out():
     distance = degrees_between(10.0, 100.0, LAT[:, None], LON[None])
     apart = degrees_between(14.5, 104.5, LAT[:, None], LON[None])

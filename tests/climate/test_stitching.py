@@ -119,6 +119,31 @@ def test_only_tracks_are_labelled_when_they_are_given():
         assert near.min() < 700
 
 
+def test_runs_of_a_model_are_tracked_apart():
+    # Two runs with the same dates and storms in the same places; the second one's has one more step.
+    table = pd.concat(
+        [
+            points(10.0, 50.0 + np.arange(4), 6 * np.arange(4)).assign(run=1),
+            points(10.0, 50.0 + np.arange(5), 6 * np.arange(5)).assign(run=2),
+        ]
+    )
+    found = stitch(table, ANY)
+    assert found["track"].tolist() == [0] * 4 + [1] * 5
+    assert found["run"].tolist() == [1] * 4 + [2] * 5
+
+
+def test_candidates_and_masks_of_two_runs_keep_apart():
+    made = synthetic.atmosphere(times=2, shape=(48, 96), seed=3).load()
+    other = synthetic.atmosphere(times=2, shape=(48, 96), seed=4).load()
+    both = xr.concat([made.assign_coords(run=("time", [1, 1])), other.assign_coords(run=("time", [2, 2]))], "time")
+    found = heuristics.cyclone_candidates(both)
+    assert found.groupby("run")["time"].nunique().tolist() == [2, 2]
+    second = found.loc[(found["run"] == 2) & found["has_warm_core"]]
+    mask = heuristics.label(both, rivers=None, centres=second)
+    assert not mask[:2].any()
+    np.testing.assert_array_equal(mask[2:], heuristics.label(other, rivers=None))
+
+
 def test_what_is_no_table_of_candidates_is_refused():
     table = points(10.0, [50.0, 51.0], [0, 6])
     with pytest.raises(ValueError, match=r"lack \['has_thickness', 'has_warm_core'\]"):
