@@ -23,8 +23,11 @@ if TYPE_CHECKING:
     from bokeh.models import LayoutDOM
     from cartopy.crs import Projection
 
-# Snapshots beyond this many bytes are not put into the page.
+# Snapshots beyond this many bytes are not put into the page; unless told which, fewer are, evenly spaced.
 PAGE_BYTES = 24_000_000
+UNTOLD_BYTES = 5_000_000
+# With fewer than so many snapshots a slider has nothing to tell.
+FEWEST = 4
 # Degrees between wind arrows.
 WIND_SPACING = 7.5
 
@@ -56,7 +59,8 @@ def explore(
     channels
         Fields to choose from, in this order; by default all.
     times
-        Which snapshots: a slice or list of positions, or how many, evenly spaced; by default all.
+        Which snapshots: a slice or list of positions, or how many, evenly spaced. By default as many, evenly spaced,
+        as make a page that is not too large; of snapshots too large for that all, read as the slider moves.
     probabilities
         Of each class, (time, class, lat, lon), drawn as contours of 5, 50 and 95 %.
     wind
@@ -85,13 +89,17 @@ def explore(
         more["probabilities"] = layers.along(probabilities, first)
     for name, component in zip(("u", "v"), wind or (), strict=False):
         [more[name]] = layers.channels_of(fields, [component])
-    if times is not None and "time" in first.dims:
-        steps = np.linspace(0, first.sizes["time"] - 1, times).round() if isinstance(times, int) else times
+    there = first.sizes["time"]
+    if times is None:
+        fit = int(UNTOLD_BYTES / (_bytes(chosen, more) / there))
+        times = fit if FEWEST <= fit < there else slice(None)
+    if not (isinstance(times, slice) and times == slice(None)):
+        steps = np.linspace(0, there - 1, times).round() if isinstance(times, int) else times
         picked = steps if isinstance(steps, slice) else np.asarray(steps, int)
         chosen = [field.isel(time=picked) for field in chosen]
         more = {name: layer.isel(time=picked) for name, layer in more.items()}
     crs = canvas.projection(projection, central_longitude)
-    return Explorer(chosen, more, storms, canvas.over(chosen[0], crs), width)
+    return Explorer(chosen, more, storms, canvas.over(chosen[0], crs), width, there)
 
 
 @dataclass
@@ -110,6 +118,8 @@ class Explorer:
         Where the pixels lie.
     width
         Of the map, in screen pixels.
+    there
+        How many snapshots there are, of which `fields` may be a choice.
     """
 
     fields: list[xr.DataArray]
@@ -117,10 +127,10 @@ class Explorer:
     storms: pd.DataFrame | None
     canvas: canvas.Canvas
     width: int
+    there: int
 
     def __post_init__(self):
-        size = sum(2 * field.size for field in self.fields) + sum(layer.size for layer in self.more.values())
-        self.live = size > PAGE_BYTES
+        self.live = _bytes(self.fields, self.more) > PAGE_BYTES
         self.dates = styles.dates(self.fields[0])
         self._cells = self.canvas.cells(self.fields[0].lat.values, self.fields[0].lon.values)
 
@@ -250,8 +260,16 @@ class Explorer:
             controls.slider.js_on_change("value", draw)
             controls.channel.js_on_change("value", draw)
         above = row(controls.channel, controls.slider, controls.play)
-        under = widgets.below(controls, "mask" in self.more, compared, self.live)
+        under = widgets.below(controls, "mask" in self.more, compared, self._note())
         return column(above, figure, under, *([] if storms is None else [storms.table]))
+
+    def _note(self) -> str:
+        """Say what the slider does where that is not plain."""
+        if self.live:
+            return "Snapshots are read as the slider moves, by the notebook's kernel."
+        if len(self.dates) < self.there:
+            return f"{len(self.dates)} of {self.there} snapshots, times=slice(None) shows all."
+        return ""
 
     def _values(self, data: dict[str, Any], name: str) -> np.ndarray:
         """Unpack a field's embedded snapshots, (time, cell)."""
@@ -274,6 +292,10 @@ _PAGE = """<!DOCTYPE html>
 <body>{body}{script}</body>
 </html>
 """
+
+
+def _bytes(fields: list[xr.DataArray], more: dict[str, xr.DataArray]) -> int:
+    return sum(2 * field.size for field in fields) + sum(layer.size for layer in more.values())
 
 
 def _joined(each: list[Pieces]) -> tuple[dict[str, Any], list[int]]:

@@ -248,7 +248,7 @@ def controls(dates: list[str], channels: list[str], masked: bool, compared: bool
     )
 
 
-def below(controls: Controls, masked: bool, compared: bool, live: bool) -> "UIElement":
+def below(controls: Controls, masked: bool, compared: bool, note: str) -> "UIElement":
     """Lay out mask widgets, legend, and how the slider works where that is not plain."""
     from bokeh.layouts import column, row
     from bokeh.models import Div
@@ -261,8 +261,8 @@ def below(controls: Controls, masked: bool, compared: bool, live: bool) -> "UIEl
             _swatch(color, name) for name, color in styles.VERDICT_COLORS.items()
         )
     notes = [Div(text=legend)] if legend else []
-    if live:
-        notes.append(Div(text="Snapshots are read as the slider moves, by the notebook's kernel."))
+    if note:
+        notes.append(Div(text=note))
     return column(row(controls.classes, controls.view, controls.lines, controls.opacity), *notes)
 
 

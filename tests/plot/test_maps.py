@@ -89,6 +89,7 @@ def test_as_many_times_as_asked_for_are_evenly_spaced(fields):
 def test_a_small_archive_is_put_into_the_page_and_a_large_one_is_read_as_it_is_shown(fields, monkeypatch):
     assert not maps.explore(fields, channels=["TMQ"]).live
     monkeypatch.setattr("climlab_dl.plot.explorer.PAGE_BYTES", 1000)
+    monkeypatch.setattr("climlab_dl.plot.explorer.UNTOLD_BYTES", 1000)
     counted_field, counted = lazy(fields.TMQ)
     explorer = maps.explore(counted_field.to_dataset())
     assert explorer.live
@@ -100,6 +101,7 @@ def test_a_small_archive_is_put_into_the_page_and_a_large_one_is_read_as_it_is_s
 
 def test_a_live_explorer_answers_the_slider_with_the_snapshot_asked_for(fields, monkeypatch):
     monkeypatch.setattr("climlab_dl.plot.explorer.PAGE_BYTES", 1000)
+    monkeypatch.setattr("climlab_dl.plot.explorer.UNTOLD_BYTES", 1000)
     counted_field, counted = lazy(fields.TMQ)
     layout = maps.explore(counted_field.to_dataset(), fields.mask).layout()
     frames = next(source for source in layout.select({"name": "frames"}))
@@ -128,3 +130,16 @@ def test_missing_mask_times_are_drawn_as_none(fields):
     explorer = maps.explore(fields, fields.mask.isel(time=[1]), channels=["TMQ"])
     data = explorer.frames(slice(None), ["TMQ"])
     assert (data["mask"][[0, 2]] == layers.UNKNOWN).all()
+
+
+def test_unless_told_which_as_many_evenly_spaced_snapshots_as_make_a_small_page(sample):
+    from climlab_dl import archive
+
+    fields = archive.open(sample)
+    explorer = maps.explore(fields)
+    assert not explorer.live
+    # 16 channels of 96 x 192 are 590 kB a snapshot; 8 of them fit into 5 MB.
+    assert len(explorer.dates) == 8
+    assert (explorer.dates[0], explorer.dates[-1]) == (styles.dates(fields)[0], styles.dates(fields)[-1])
+    assert len(maps.explore(fields, channels=["TMQ"]).dates) == 60
+    assert maps.explore(fields, times=slice(None)).live
