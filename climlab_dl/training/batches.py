@@ -6,7 +6,7 @@ and sample; so one rank with batches of 8 sees what two ranks with batches of 4 
 """
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -50,7 +50,9 @@ class Samples(Dataset):
         Of the variation.
     """
 
-    def __init__(self, reader: Reader, indices: range, *, augment: Augment | None = None, seed: int = 0) -> None:
+    def __init__(
+        self, reader: Reader, indices: Sequence[int], *, augment: Augment | None = None, seed: int = 0
+    ) -> None:
         self.reader, self.indices, self.augment, self.seed = reader, indices, augment, seed
 
     def __len__(self) -> int:
@@ -87,6 +89,8 @@ class Prepared:
         Makes an empty score.
     workers
         Processes that read ahead; 0 where the samples are in memory.
+    group
+        (rank, size) among the ranks that share out these training samples: all, or those of a node that holds its own.
     """
 
     training: Samples
@@ -97,6 +101,12 @@ class Prepared:
     facts: dict[str, Any]
     metrics: Callable[[], Segmentation | Parameters]
     workers: int = 0
+    group: tuple[int, int] | None = None
+
+    @property
+    def sharing(self) -> tuple[int, int]:
+        """(rank, size) among the ranks that share out the training samples."""
+        return self.group or (ranks.rank(), ranks.size())
 
 
 class Order(Sampler[list[tuple[int, int]]]):
@@ -113,21 +123,27 @@ class Order(Sampler[list[tuple[int, int]]]):
     seed
         Of the shuffles.
     epoch, offset
-        The 1-based epoch, and how many of its samples all ranks together have had.
+        The 1-based epoch, and how many of its samples the ranks that share them have had.
+    sharing
+        (rank, size) among those ranks.
     """
 
-    def __init__(self, count: int, batch_size: int, *, accumulate: int, seed: int, epoch: int, offset: int) -> None:
+    def __init__(
+        self, count: int, batch_size: int, *, accumulate: int, seed: int, epoch: int, offset: int,
+        sharing: tuple[int, int] = (0, 1),
+    ) -> None:  # fmt: skip
         self.count, self.batch_size, self.accumulate, self.seed = count, batch_size, accumulate, seed
-        self.epoch, self.offset = epoch, offset
+        self.epoch, self.offset, self.sharing = epoch, offset, sharing
 
     def __iter__(self) -> Iterator[list[tuple[int, int]]]:
         epoch, start = self.epoch, self.offset
-        everyone = self.batch_size * ranks.size()
+        rank, size = self.sharing
+        everyone = self.batch_size * size
         while True:
             order = np.random.default_rng([self.seed, epoch]).permutation(self.count).tolist()
             while start + everyone * self.accumulate <= self.count:
                 for _ in range(self.accumulate):
-                    mine = start + self.batch_size * ranks.rank()
+                    mine = start + self.batch_size * rank
                     yield [(epoch, number) for number in order[mine : mine + self.batch_size]]
                     start += everyone
             epoch, start = epoch + 1, 0

@@ -1,8 +1,10 @@
 """An archive of snapshots with masks as training data."""
 
+import logging
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -12,9 +14,12 @@ from dask import config  # pyright: ignore[reportPrivateImportUsage]
 from climlab_dl.climate import archive
 from climlab_dl.climate.fields import CAM5, CLASSES, FIELDS
 from climlab_dl.parallel import ranks
+from climlab_dl.parallel.staging import Plan, Staged, stage
 from climlab_dl.training.batches import Prepared, Samples, check_shares, split
 from climlab_dl.training.metrics import Segmentation
 from climlab_dl.training.statistics import Statistics, merged
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +46,13 @@ class ClimateArchive:
         snapshot by snapshot.
     workers
         Processes per rank that read ahead, for archives that are not kept in memory.
+    stage_to
+        Folder on each node's own disk to which the training snapshots are staged first
+        (:mod:`climlab_dl.parallel.staging`), normalised; for archives on a shared file system that do not fit in memory.
+    stage_share
+        Share of them that each node draws and trains on; below 1 the ranks of a node shuffle their own.
+    stage_as
+        ``"float32"`` or ``"float16"``.
     statistics
         DeepCAM's ``stats.h5`` to normalise with; by default the training snapshots' own, by one pass over them.
     """
@@ -52,6 +64,9 @@ class ClimateArchive:
     mirror: bool = False
     memory_gigabytes: float = 4.0
     workers: int = 2
+    stage_to: str | None = None
+    stage_share: float = 1.0
+    stage_as: Literal["float32", "float16"] = "float32"
     statistics: str | None = None
 
     def __post_init__(self) -> None:
@@ -92,8 +107,15 @@ class ClimateArchive:
                 published = Statistics.load_deepcam(self.statistics, self.channels, CAM5)
                 statistics = published.with_class_counts(statistics.class_counts)
         reader.normalise(statistics)
+        samples, group = Samples(reader, training, augment=self._vary, seed=seed), None
+        if self.stage_to is not None:
+            staged = self._staged(reader, training, seed)
+            samples = Samples(staged, staged.numbers, augment=self._vary, seed=seed)
+            here = ranks.world()
+            group = (here.local_rank, here.local_size) if self.stage_share < 1 else None
         return Prepared(
-            training=Samples(reader, training, augment=self._vary, seed=seed),
+            training=samples,
+            group=group,
             held_out=Samples(reader, held_out),
             channels=self.channels,
             targets=CLASSES,
@@ -102,6 +124,18 @@ class ClimateArchive:
             metrics=lambda: Segmentation(CLASSES),
             workers=0 if reader.in_memory else self.workers,
         )
+
+    def _staged(self, reader: "_Snapshots", training: range, seed: int) -> "_StagedSnapshots":
+        fields, mask = reader.read(training[0])
+        scales = np.concatenate([reader.mean, reader.std]).tobytes()
+        plan = Plan(
+            source=f"{self.source}, {', '.join(self.channels)}, normalised by {zlib.crc32(scales):08x}",
+            count=len(training), shape=fields.shape, target_shape=mask.shape, target_dtype=str(mask.dtype),
+            dtype=self.stage_as, share=self.stage_share, nodes=ranks.world().nodes, seed=seed,
+        )  # fmt: skip
+        staged, facts = stage(lambda number: reader.read(training[number]), plan, str(self.stage_to))
+        logger.info("staged to %s: %s", staged.folder, facts)
+        return _StagedSnapshots(staged, reader, training)
 
     def _vary(self, fields: np.ndarray, mask: np.ndarray, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         if self.roll:
@@ -128,7 +162,9 @@ class _Snapshots:
         self._fields: np.ndarray | None = None
         self._masks: np.ndarray | None = None
         shape = self.snapshots[channels[0]].shape
-        self.in_memory = 4 * len(channels) * np.prod(shape, dtype=float) <= data.memory_gigabytes * 2**30
+        self.in_memory = (
+            data.stage_to is None and 4 * len(channels) * np.prod(shape, dtype=float) <= data.memory_gigabytes * 2**30
+        )
         self.mean = np.zeros((len(channels), 1, 1), dtype=np.float32)
         self.std = np.ones_like(self.mean)
         if self.in_memory:
@@ -209,6 +245,22 @@ class _Snapshots:
                     "fill them or leave the field out of channels"
                 )
         return fields, masks.astype(np.int64)
+
+
+class _StagedSnapshots:
+    """Reads snapshots from this node's disk."""
+
+    def __init__(self, staged: Staged, reader: _Snapshots, training: range) -> None:
+        self.staged, self.reader, self.training = staged, reader, training
+        self.numbers: list[int] = staged.held.tolist()
+
+    def read(self, index: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return one snapshot and its mask."""
+        return self.staged.read(index)
+
+    def describe(self, index: int) -> str:
+        """Say the time and the archive."""
+        return self.reader.describe(self.training[index])
 
 
 def _sources(source: str | Path | tuple[str, ...]) -> Any:

@@ -65,7 +65,7 @@ def restore(session: "Session", saved: dict[str, Any]) -> None:
         torch.manual_seed(session.run.seed + 1_000_003 * (ranks.rank() + 1) + session.step)
     if saved["samples_per_step"] != session.samples_per_step:
         session.message += f", {session.samples_per_step} samples a step instead of {saved['samples_per_step']}"
-        if session.offset + session.samples_per_step > len(session.data.training):
+        if session.offset + session.shared_per_step > len(session.data.training):
             session.epoch, session.offset = session.epoch + 1, 0
     (logger.info if saved["ranks"] == ranks.size() else logger.warning)("%s", session.message)
 

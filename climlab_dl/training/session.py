@@ -95,10 +95,13 @@ class Session:
             self.saved = checkpoint.load(latest) if latest else {}
         self.data = run.data.prepare(run.seed, self.saved.get("statistics"))
         self.samples_per_step = run.batch_size * run.accumulate * ranks.size()
-        self.steps_per_epoch = len(self.data.training) // self.samples_per_step
+        # Of the samples that this rank's group shares out: all, or its node's.
+        sharing = self.data.sharing[1]
+        self.shared_per_step = run.batch_size * run.accumulate * sharing
+        self.steps_per_epoch = len(self.data.training) // self.shared_per_step
         if not self.steps_per_epoch:
             raise ValueError(
-                f"a step takes {self.samples_per_step} samples ({ranks.size()} ranks x batch_size {run.batch_size} x "
+                f"a step takes {self.shared_per_step} samples ({sharing} ranks x batch_size {run.batch_size} x "
                 f"accumulate {run.accumulate}), but there are {len(self.data.training)} to train on; lower batch_size"
             )
         with ranks.together("building the network"):
@@ -121,14 +124,14 @@ class Session:
         if self.saved:
             resume.restore(self, self.saved)
         del self.saved
-        left = self.steps_per_epoch - self.offset // self.samples_per_step
+        left = self.steps_per_epoch - self.offset // self.shared_per_step
         if self.run.epochs is not None:
             self.steps = self.step + left + (self.run.epochs - self.epoch) * self.steps_per_epoch
         if self.leader:
             self.folder.rewind(self.step)
         order = Order(
             len(self.data.training), self.run.batch_size, accumulate=self.run.accumulate, seed=self.run.seed,
-            epoch=self.epoch, offset=self.offset,
+            epoch=self.epoch, offset=self.offset, sharing=self.data.sharing,
         )  # fmt: skip
         self._batches = training_batches(self.data, order, self.device)
         self._say("running", self.message)
@@ -181,8 +184,8 @@ class Session:
             self.optimizer.step()
         self.scaler.update(overflow=overflow)
         self.step += 1
-        self.offset += self.samples_per_step
-        if self.offset + self.samples_per_step > len(self.data.training):
+        self.offset += self.shared_per_step
+        if self.offset + self.shared_per_step > len(self.data.training):
             self.epoch, self.offset = self.epoch + 1, 0
 
     @property

@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -122,6 +123,18 @@ def scores_count_each_sample_once() -> None:
     np.testing.assert_allclose(mine.scores()["iou_per_sample"], whole.scores()["iou_per_sample"], rtol=1e-14)
 
 
+def a_staged_archive_trains_to_the_same_bits() -> None:
+    run = tiny(archive, steps=3)
+    list(train(run, out / "read"))
+    staged = replace(run.data, stage_to=str(out / "disk"))
+    list(train(replace(run, data=staged), out / "staged"))
+    assert_same(out / "read", out / "staged")
+    # Half of the 17 snapshots, rounded up, on this one node; two ranks take 2 each a step: 2 steps an epoch.
+    half = replace(staged, stage_to=str(out / "half"), stage_share=0.5, stage_as="float16")
+    reports = list(train(replace(run, data=half), out / "half staged"))
+    assert [report.epoch for report in reports] == [1, 1, 2]
+
+
 PROOFS: list[Callable[[], None]] = [
     two_ranks_with_batches_of_4_train_for_the_caller_to_compare_with_one_of_8,
     a_stopped_training_resumes_bit_by_bit_with_dropout_norm_lag_and_fp16,
@@ -130,6 +143,7 @@ PROOFS: list[Callable[[], None]] = [
     a_loss_that_is_not_finite_names_its_rank_and_samples_everywhere,
     an_overflow_on_one_rank_skips_the_step_on_both,
     a_signal_to_one_rank_ends_both_on_the_same_step,
+    a_staged_archive_trains_to_the_same_bits,
     statistics_are_those_of_the_whole_archive,
     scores_count_each_sample_once,
 ]

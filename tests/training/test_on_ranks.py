@@ -34,6 +34,7 @@ def proven(mpiexec, labelled, tmp_path_factory) -> tuple[str, Path]:
         "a_loss_that_is_not_finite_names_its_rank_and_samples_everywhere",
         "an_overflow_on_one_rank_skips_the_step_on_both",
         "a_signal_to_one_rank_ends_both_on_the_same_step",
+        "a_staged_archive_trains_to_the_same_bits",
         "statistics_are_those_of_the_whole_archive",
         "scores_count_each_sample_once",
     ],

@@ -1,0 +1,58 @@
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from climlab_dl.parallel.staging import Plan, checksum, stage
+
+PLAN = Plan(source="numbers", count=6, shape=(2, 3, 4), target_shape=(3, 4), target_dtype="int64")
+SCRIPT = Path(__file__).resolve().parents[1] / "mpi" / "stage_on_four.py"
+
+
+def sample(number: int) -> tuple[np.ndarray, np.ndarray]:
+    return np.full((2, 3, 4), number + 0.5, dtype=np.float32), np.full((3, 4), number)
+
+
+def test_one_rank_stages_everything_and_reads_it_back(tmp_path):
+    staged, facts = stage(sample, PLAN, tmp_path)
+    assert facts["read"] == 6
+    assert facts["received"] == 0
+    for number in range(6):
+        values, target = staged.read(number)
+        np.testing.assert_array_equal(values, sample(number)[0])
+        np.testing.assert_array_equal(target, sample(number)[1])
+    assert values.dtype == np.float32
+    # 6 samples of 24 float32 and 12 int64.
+    assert (tmp_path / "node-0000" / "samples").stat().st_size == 6 * (24 * 4 + 12 * 8)
+
+
+def test_a_worker_process_opens_the_files_itself(tmp_path):
+    staged, _ = stage(sample, PLAN, tmp_path)
+    sent = pickle.dumps(staged)
+    assert len(sent) < 1000
+    np.testing.assert_array_equal(pickle.loads(sent).read(3)[0], sample(3)[0])
+
+
+def test_a_share_of_the_samples_is_drawn_by_seed_and_node():
+    plan = Plan(source="x", count=100, shape=(1,), target_shape=(), target_dtype="int8", share=0.25, seed=1)
+    first, second = plan.held_by(0), plan.held_by(1)
+    assert len(first) == len(set(first.tolist())) == 25
+    assert first.tolist() == plan.held_by(0).tolist() != second.tolist()
+
+
+def test_no_sample_has_the_checksum_that_means_nothing_is_there():
+    assert checksum(np.zeros(0, dtype=np.uint8)) == 1
+    assert checksum(np.frombuffer(b"123456789", dtype=np.uint8)) == 0xCBF43926  # CRC-32's check value
+
+
+def test_an_impossible_plan_is_refused_by_name():
+    for changes, says in (({"share": 0}, "share=0"), ({"dtype": "int8"}, "dtype='int8'")):
+        with pytest.raises(ValueError, match=says):
+            Plan(**{**PLAN.__dict__, **changes})
+
+
+@pytest.mark.mpi
+@pytest.mark.slow
+def test_four_ranks_on_two_nodes_read_each_sample_once(mpiexec, tmp_path):
+    assert mpiexec(4, SCRIPT, str(tmp_path)).count("proven") == 4
