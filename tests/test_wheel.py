@@ -42,6 +42,6 @@ def test_the_installed_wheel_has_its_notebooks_data_and_program(wheel, tmp_path)
     file, tour, days = run(sys.executable, "-c", code, cwd=tmp_path, env={"PYTHONPATH": str(site)}).splitlines()
     assert Path(file).is_relative_to(site)
     assert Path(tour).is_relative_to(site)
-    assert int(days) == 15
+    assert int(days) == 12
     assert (site / "climlab_dl/data/cartopy/shapefiles/natural_earth/physical/ne_110m_coastline.shp").exists()
     assert "tour" in run(site / "bin" / "climlab-dl", "--help", cwd=tmp_path, env={"PYTHONPATH": str(site)})

@@ -1,0 +1,81 @@
+"""The report of a check: what is there, what is missing, what is wrong."""
+
+import json
+
+import numpy as np
+import pytest
+
+from climlab_dl import archive
+
+
+def test_the_sample_archive_is_as_it_should_be(sample):
+    report = archive.check(sample)
+    assert report.ok
+    assert report.problems == ()
+    assert (report.files, report.snapshots, report.calendar, report.step) == (12, 60, "standard", "24 h")
+    assert report.times == ("2001-06-30 06:00", "2001-08-19 00:00")
+    # Most are a day apart. From 8 August 06:00 to 14 August 06:00 there are six days, so five are missing.
+    assert report.gaps == tuple(f"2001-08-{day:02d} 06:00" for day in range(9, 14))
+    row = report.fields.loc["TMQ"]
+    fields = archive.open(sample)
+    assert row["highest"] == pytest.approx(float(fields.TMQ.max()))
+    assert row["lowest"] == pytest.approx(float(fields.TMQ.min()))
+    assert row["missing"] == 0
+    text = str(report)
+    assert "as it should be" in text
+    assert "96 x 192 (-88.5722..88.5722 N, 0..358.125 E)" in text
+    assert "5 missing (first 2001-08-09 06:00)" in text
+
+
+def test_it_is_plain_types_for_json(sample):
+    plain = json.loads(json.dumps(archive.check(sample / "gcm_t63_2001-08-14T06.nc").to_dict()))
+    assert plain["ok"] is True
+    assert plain["fields"][0]["field"] == "TMQ"
+    assert plain["fields"][0]["unit"] == "kg m-2"
+
+
+def test_missing_pixels_are_counted_and_are_no_fault(sample, tmp_path):
+    # ClimateGlobalChange/tempestextremes#92, LBL-EESA/TECA#652: a fill value is no number.
+    fields = archive.open(sample / "gcm_t63_2001-08-14T06.nc")[["TMQ", "PSL"]].compute()
+    fields.TMQ[:, :48] = np.nan
+    archive.save(fields, tmp_path / "a.nc", packed=True)
+    report = archive.check(tmp_path)
+    assert report.ok
+    assert report.fields.loc["TMQ", "missing"] == 0.5
+    assert report.fields.loc["PSL", "missing"] == 0
+    assert "50.00%" in str(report)
+
+
+def test_what_is_wrong_after_the_first_snapshot_is_found_with_its_file(sample, tmp_path):
+    for i in range(3):
+        one = archive.open(sample / "gcm_t63_2001-08-14T06.nc")[["TMQ", "PSL"]].isel(time=[i]).compute()
+        if i == 2:
+            one.PSL[0, 3, 3] = -32767.0
+        archive.save(one, tmp_path / f"{i}.nc")
+    assert archive.open(tmp_path).sizes["time"] == 3
+    report = archive.check(tmp_path)
+    assert not report.ok
+    assert len(report.problems) == 1
+    assert "PSL reaches from -32767" in report.problems[0]
+    assert "an undeclared fill value -32767" in report.problems[0]
+    assert report.problems[0].endswith("2.nc)")
+    assert not report.fields.loc["PSL", "ok"]
+    assert report.fields.loc["TMQ", "ok"]
+    assert "<- look" in str(report)
+
+
+def test_classes_are_shown_by_their_share(sample, tmp_path):
+    fields = archive.open(sample / "gcm_t63_2001-08-14T06.nc")[["TMQ"]].compute()
+    mask = np.zeros(fields.TMQ.shape, np.int8)
+    mask[:, :24], mask[:, 24:30] = 2, 1
+    report = archive.check(archive.save(fields.assign(mask=(fields.TMQ.dims, mask)), tmp_path / "a.nc"))
+    assert report.classes == {"unlabelled": 0, "background": 66 / 96, "cyclone": 6 / 96, "river": 24 / 96}
+    assert "cyclone 6.250%, river 25.000%" in str(report)
+
+
+def test_nothing_is_raised_even_where_nothing_can_be_read(tmp_path):
+    report = archive.check(tmp_path / "nowhere.nc")
+    assert not report.ok
+    assert "There is no" in str(report)
+    (tmp_path / "a.nc").write_bytes(b"\x89HDF\r\n\x1a\n and no more")
+    assert "a.nc cannot be read" in str(archive.check(tmp_path))
