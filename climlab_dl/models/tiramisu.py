@@ -16,7 +16,6 @@ from climlab_dl.models.dense import DroppedRelu, JoinedConv2d
 from climlab_dl.models.layers import (
     Norm,
     Padding,
-    Recomputable,
     Upsample2d,
     check_choice,
     check_dropout,
@@ -24,7 +23,6 @@ from climlab_dl.models.layers import (
     check_positive,
     initialise,
     normalisation,
-    recompute,
 )
 
 
@@ -49,8 +47,6 @@ class Tiramisu:
         What stands between a convolution and its ReLU; published without.
     padding : {"periodic", "zeros"}
         Longitude wraps, or not, as published. Latitude never wraps.
-    recompute : bool
-        Keep the dense blocks' inputs only and compute the rest again for the gradient: less memory, a third more time.
 
     Notes
     -----
@@ -66,7 +62,6 @@ class Tiramisu:
     dropout: float = 0.2
     norm: Norm = "none"
     padding: Padding = "periodic"
-    recompute: bool = False
 
     def __post_init__(self) -> None:
         check_positive("Tiramisu", blocks=self.blocks, growth=self.growth, kernel=self.kernel, stem=self.stem)
@@ -117,7 +112,7 @@ class Layer(nn.Module):
         return self.relu(self.norm(self.conv(*features)))
 
 
-class DenseBlock(Recomputable):
+class DenseBlock(nn.Module):
     """Layers that each see everything before them."""
 
     def __init__(self, description: Tiramisu, channels: int, layers: int):
@@ -159,7 +154,6 @@ class TiramisuNetwork(nn.Module):
             features, new = new + skip + layers * description.growth, layers * description.growth
         self.head = JoinedConv2d(features, classes, 1, padding=description.padding)
         initialise(self)
-        recompute(self, description.recompute)
 
     def forward(self, fields: Float[Tensor, "batch channels lat lon"]) -> Float[Tensor, "batch classes lat lon"]:
         """Logits of each class at each pixel."""
