@@ -62,7 +62,7 @@ def open(source: Source, *, names: Mapping[str, str | None] | None = None) -> xr
 
 
 def sample() -> Path:
-    """Folder of the packaged sample archive: 60 snapshots of a T63 model, 96 x 192: 40 daily, then 20 six-hourly (CC0)."""
+    """Folder of the packaged sample archive: T63 model weather, 96 x 192, 40 daily then 20 six-hourly snapshots (CC0)."""
     return Path(str(files("climlab_dl"))) / "data" / "sample"
 
 

@@ -56,11 +56,16 @@ def beyond(field: Field, low: float, high: float) -> str:
     if fills:
         cause = f", an undeclared fill value {fills[0]:g}"
     else:
-        units = [u for u, scale, offset in _MISTAKES.get(field.unit, ()) if _inside(field, low, high, scale, offset)]
-        cause = f", as numbers in {units[0]} would" if units else ""
+        unit = _likely_unit(field, low, high)
+        cause = f", as numbers in {unit} would" if unit else ""
     return f"{field.name} reaches from {low:g} to {high:g}{cause}; possible is {bottom:g} to {top:g} {field.unit}"
 
 
-def _inside(field: Field, low: float, high: float, scale: float, offset: float) -> bool:
-    bottom, top = field.limits
-    return bottom <= low * scale + offset and high * scale + offset <= top
+def _likely_unit(field: Field, low: float, high: float) -> str:
+    """Name the unit in which numbers come nearest to what maps of the field show, or none that fits."""
+    fits = {}
+    for unit, scale, offset in _MISTAKES.get(field.unit, ()):
+        bottom, top = low * scale + offset, high * scale + offset
+        if field.limits[0] <= bottom and top <= field.limits[1]:
+            fits[unit] = abs(np.log(max(abs(bottom), abs(top), 1e-30) / max(map(abs, field.display))))
+    return min(fits, key=lambda unit: fits[unit], default="")

@@ -175,13 +175,14 @@ class _Extremes:
     pixels: int = 0
 
     def add(self, values: np.ndarray, file: Path) -> None:
-        there = values[~np.isnan(values)]
         self.pixels += values.size
-        self.numbers += there.size
-        if there.size and there.min() < self.lowest:
-            self.lowest, self.lowest_in = float(there.min()), file
-        if there.size and there.max() > self.highest:
-            self.highest, self.highest_in = float(there.max()), file
+        self.numbers += values.size - int(np.isnan(values).sum())
+        # fmin and fmax pass over NaN without a copy; only NaN gives NaN, which is neither less nor more.
+        low, high = float(np.fmin.reduce(values, axis=None)), float(np.fmax.reduce(values, axis=None))
+        if low < self.lowest:
+            self.lowest, self.lowest_in = low, file
+        if high > self.highest:
+            self.highest, self.highest_in = high, file
 
     def where(self, known: Field) -> Path:
         return self.lowest_in if self.lowest < known.limits[0] else self.highest_in

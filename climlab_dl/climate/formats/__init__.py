@@ -1,20 +1,15 @@
-"""Which format a file has, by its first bytes; and one module a format, which gives `Part` s of one dataset."""
+"""One module a format, which says as `Part` s what its files offer; here, which file is of which format."""
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from difflib import get_close_matches
-from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
 from typing import Any
-
-import h5py
-import xarray as xr
 
 from climlab_dl.climate.fields import CAM5
 from climlab_dl.climate.formats import annotations, cf, deepcam, extremeweather, wrf
 from climlab_dl.climate.formats.header import Header
+from climlab_dl.climate.formats.opening import datasets, hdf5, kind_of
 from climlab_dl.climate.parts import Part
 
 
@@ -67,76 +62,21 @@ def _known(names: Mapping[str, str | None], found: Mapping[str, list[Any]]) -> N
 
 
 def _open(path: Path, files: ExitStack) -> tuple[str, list[Any]]:
-    """Give the kind of a file, and what its format's module reads it from."""
-    engine = _engine(path)
-    if engine == "netcdf4" and (module := _hdf5(path)) is not None:
-        return module.__name__.rpartition(".")[2], [module.Sample.of(path)]
-    datasets = _datasets(path, engine)
-    for dataset in datasets:
+    """Give the format of a file, and what the format's module reads it from."""
+    kind = kind_of(path)
+    if kind == "hdf5":
+        with hdf5(path) as file:
+            if deepcam.recognises(file):
+                return "deepcam", [deepcam.Sample.of(path, file)]
+            if extremeweather.recognises(file):
+                return "extremeweather", [extremeweather.Sample.of(path, file)]
+    opened = datasets(path, kind)
+    for dataset in opened:
         files.callback(dataset.close)
-    if wrf.recognises(datasets[0]):
-        return "wrf", [(path, dataset) for dataset in datasets]
-    headers = [Header(path, dataset) for dataset in datasets]
+    if wrf.recognises(opened[0]):
+        return "wrf", [(path, dataset) for dataset in opened]
+    headers = [Header(path, dataset) for dataset in opened]
     return "annotations" if annotations.recognises(headers[0]) else "cf", headers
-
-
-def _hdf5(path: Path) -> ModuleType | None:
-    """Find the module of an HDF5 file that is not NetCDF."""
-    if not h5py.is_hdf5(path):
-        return None
-    try:
-        with h5py.File(path, locking=False) as file:
-            return next((module for module in (deepcam, extremeweather) if module.recognises(file)), None)
-    except OSError as error:
-        raise unreadable(path, error) from None
-
-
-def _engine(path: Path) -> str:
-    """Say by the first bytes which engine of xarray opens a file; a name's ending proves nothing."""
-    if path.is_dir():
-        return "zarr"
-    with path.open("rb") as file:
-        start = file.read(8)
-    if start == b"\x89HDF\r\n\x1a\n" or start[:4] in (b"CDF\x01", b"CDF\x02", b"CDF\x05"):
-        return "netcdf4"
-    if start[:4] == b"GRIB":
-        if find_spec("cfgrib") is None:
-            raise OSError(f"{path} is GRIB, which needs the package cfgrib: pip install 'climlab-dl[grib]'.")
-        return "cfgrib"
-    raise OSError(
-        f"{path} is none of NetCDF, HDF5, Zarr and GRIB (it begins with {start!r}); a text file or a failed download?"
-    )
-
-
-def _datasets(path: Path, engine: str) -> list[xr.Dataset]:
-    """Open with xarray, without decoding times; NetCDF and Zarr are one dataset, GRIB may be several."""
-    options: dict[str, Any] = {"chunks": None, "cache": False, "decode_times": False}
-    try:
-        with warnings.catch_warnings():
-            # Warnings of xarray about fill values and metadata of files that we did not write help nobody here.
-            warnings.simplefilter("ignore")
-            if engine == "cfgrib":
-                import cfgrib  # pyright: ignore[reportMissingImports]
-
-                # One file holds fields of several kinds of level, which are several datasets.
-                return cfgrib.open_datasets(str(path), backend_kwargs={"indexpath": ""}, **options)
-            return [xr.open_dataset(path, engine=engine, **options)]
-    except OSError as error:
-        raise unreadable(path, error) from None
-
-
-def unreadable(path: Path, error: Exception) -> OSError:
-    """Say which file cannot be read, and most likely why."""
-    text = str(error)
-    if getattr(error, "errno", 0) in (11, 35, 37) or "lock" in text.lower():
-        return OSError(
-            f"{path} is locked ({text}). Another program has it open, or the file system knows no locks: "
-            "set HDF5_USE_FILE_LOCKING=FALSE before Python starts."
-        )
-    return OSError(
-        f"{path} cannot be read: it is truncated or damaged, {path.stat().st_size:,} bytes long ({text}). "
-        "Copy or download it again, or leave it out."
-    )
 
 
 def _shown(paths: Sequence[Path]) -> Iterable[Path]:

@@ -13,6 +13,7 @@ from climlab_dl.climate import times
 from climlab_dl.climate.fields import FAMILIES, FIELDS, named
 from climlab_dl.climate.formats.header import VERSIONS, Header
 from climlab_dl.climate.formats.levels import STANDARD_AXIS, HybridPressure, offers
+from climlab_dl.climate.formats.opening import unreadable
 from climlab_dl.climate.parts import ANNOTATOR, LABELS, MASK, Content, Part, as_mask
 from climlab_dl.climate.units import SAME, Conversion, conversion
 
@@ -33,6 +34,7 @@ _FAMILY_BY_STANDARD_NAME = {family.standard_name: name for name, family in FAMIL
 class Variables:
     """Reads a snapshot of one variable out of several files, each opened when it is needed."""
 
+    files: Sequence[Path]
     variables: Sequence[xr.Variable]
     time: str
     dims: tuple[str, ...]
@@ -42,7 +44,10 @@ class Variables:
         variable = self.variables[file]
         if self.time in variable.dims:
             variable = variable.isel({self.time: index})
-        values, dims = variable.to_numpy(), list(variable.dims)
+        try:
+            values, dims = variable.to_numpy(), list(variable.dims)
+        except (OSError, RuntimeError) as error:  # what the NetCDF library says names no file
+            raise unreadable(self.files[file], error) from None
         if VERSIONS in dims:
             values = np.moveaxis(values, dims.index(VERSIONS), 0)
             dims.remove(VERSIONS)
@@ -55,11 +60,10 @@ class Labels:
     """Reads a snapshot of labels and checks that they are classes."""
 
     variables: Variables
-    files: Sequence[Path]
 
     def __call__(self, file: int, index: int) -> np.ndarray:
         """Give snapshot ``index`` of a file as int8."""
-        return as_mask(self.variables(file, index), str(self.files[file]))
+        return as_mask(self.variables(file, index), str(self.variables.files[file]))
 
 
 class Offer(NamedTuple):
@@ -135,8 +139,7 @@ def _offers(headers: Sequence[Header], name: str, wanted: str | None) -> list[Of
         return []
     read = _reader(headers, name)
     if (wanted or name).lower() in _MASKS:
-        labels = Labels(read, [header.path for header in headers])
-        return [Offer(MASK, Content(read=labels), rank=0 if wanted else 1)]
+        return [Offer(MASK, Content(read=Labels(read)), rank=0 if wanted else 1)]
     by_name = FIELDS[wanted] if wanted in FIELDS else named(name)
     field = by_name or _BY_STANDARD_NAME.get(standard)
     if field is None:
@@ -190,7 +193,7 @@ def _reader(
     first = headers[0]
     single = {d: 0 for d in first.beside(first.dataset[name]) if d not in dims} | dict(fixed or {})
     variables = [header.dataset.variables[name].isel(single) for header in headers]
-    return Variables(variables, first.time_dim, (*dims, first.row, first.column))
+    return Variables([header.path for header in headers], variables, first.time_dim, (*dims, first.row, first.column))
 
 
 def _to_si(path: Path, variable: xr.DataArray, wanted: str, canonical: str) -> Conversion:

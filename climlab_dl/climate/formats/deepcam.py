@@ -19,6 +19,7 @@ from dask.local import get_sync
 
 from climlab_dl.climate import times
 from climlab_dl.climate.fields import BACKGROUND, CAM5, CLASSES
+from climlab_dl.climate.formats.opening import hdf5
 from climlab_dl.climate.grid import Grid, by_shape
 from climlab_dl.climate.parts import ANNOTATOR, LABELS, MASK, Content, Part, as_bits, as_classes, as_mask, labelled
 from climlab_dl.files import beside
@@ -49,7 +50,7 @@ class Channels:
 
     def __call__(self, file: int, index: int) -> np.ndarray:
         """Read a file; nothing stays open, so that any process may do it."""
-        with h5py.File(self.files[file], locking=False) as opened:
+        with hdf5(self.files[file]) as opened:
             data = np.asarray(opened[f"{GROUP}/data"])
         return np.moveaxis(data, -1, 0) if self.last else data
 
@@ -65,7 +66,7 @@ class Masks:
     def __call__(self, file: int, index: int) -> np.ndarray:
         """Read a file and check that its labels are classes."""
         path = self.files[file]
-        with h5py.File(path, locking=False) as opened:
+        with hdf5(path) as opened:
             layers = [np.asarray(opened[f"{GROUP}/{name}"]) for name in self.names]
         masks = as_mask(layers[0] if layers[0].ndim == 3 else np.stack(layers), str(path))
         return as_bits(masks) if self.bits else masks[0]
@@ -81,11 +82,10 @@ class Sample:
     run: int = -1
 
     @classmethod
-    def of(cls, path: Path) -> "Sample":
-        """Look at a file."""
-        with h5py.File(path, locking=False) as file:
-            group: Any = file[GROUP]
-            return cls(path, _layout(path, group), *_when(path, group)) if "data" in group else cls(path, None)
+    def of(cls, path: Path, file: h5py.File) -> "Sample":
+        """Look at an open file."""
+        group: Any = file[GROUP]
+        return cls(path, _layout(path, group), *_when(path, group)) if "data" in group else cls(path, None)
 
 
 def recognises(file: h5py.File) -> bool:

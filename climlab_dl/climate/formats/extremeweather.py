@@ -18,6 +18,7 @@ import xarray as xr
 
 from climlab_dl.climate import times
 from climlab_dl.climate.fields import BACKGROUND, CAM5, CYCLONE, RIVER
+from climlab_dl.climate.formats.opening import hdf5
 from climlab_dl.climate.grid import Grid, by_shape
 from climlab_dl.climate.parts import MASK, Content, Part
 
@@ -37,16 +38,15 @@ class Sample:
     boxes: bool
 
     @classmethod
-    def of(cls, path: Path) -> "Sample":
-        """Look at a file."""
-        with h5py.File(path, locking=False) as file:
-            shape = file["images"].shape  # pyright: ignore[reportAttributeAccessIssue]
-            if len(shape) != 4 or shape[1] != len(CHANNELS):
-                raise ValueError(
-                    f"{path}: images has shape {shape}; expected (time, {len(CHANNELS)}, lat, lon) with the channels "
-                    f"{', '.join(CHANNELS)}."
-                )
-            return cls(path, shape, "boxes" in file)
+    def of(cls, path: Path, file: h5py.File) -> "Sample":
+        """Look at an open file."""
+        shape = file["images"].shape  # pyright: ignore[reportAttributeAccessIssue]
+        if len(shape) != 4 or shape[1] != len(CHANNELS):
+            raise ValueError(
+                f"{path}: images has shape {shape}; expected (time, {len(CHANNELS)}, lat, lon) with the channels "
+                f"{', '.join(CHANNELS)}."
+            )
+        return cls(path, shape, "boxes" in file)
 
 
 def recognises(file: h5py.File) -> bool:
@@ -63,7 +63,7 @@ class Image:
 
     def __call__(self, file: int, index: int) -> np.ndarray:
         """Read a file; nothing stays open, so that any process may do it."""
-        with h5py.File(self.files[file], locking=False) as opened:
+        with hdf5(self.files[file]) as opened:
             return np.asarray(opened["images"][index, self.channel])  # pyright: ignore[reportIndexIssue]
 
 
@@ -76,7 +76,7 @@ class Boxes:
 
     def __call__(self, file: int, index: int) -> np.ndarray:
         """Fill the boxes, cyclones over rivers."""
-        with h5py.File(self.files[file], locking=False) as opened:
+        with hdf5(self.files[file]) as opened:
             boxes = np.asarray(opened["boxes"][index])  # pyright: ignore[reportIndexIssue]
         mask = np.full(self.shape, BACKGROUND, np.int8)
         for theirs, ours in ((_ATMOSPHERIC_RIVER, RIVER), (_TROPICAL_CYCLONE, CYCLONE)):

@@ -82,7 +82,8 @@ class Header:
         gridded = {k: v for k, v in self.dataset.variables.items() if not v.dims or self.row in v.dims}
         described = tuple((name, v.dims, v.attrs.get("units")) for name, v in gridded.items())
         axes = (self.dataset.variables[d] for d in sizes if d in self.dataset.variables)
-        return described, tuple(sizes.items()), self.time_dim, *(axis.values.tobytes() for axis in axes)
+        calendar = "" if self.time is None else self.time.attrs.get("calendar", "")
+        return described, tuple(sizes.items()), self.time_dim, calendar, *(axis.values.tobytes() for axis in axes)
 
     def times(self) -> list[cftime.datetime | None]:
         """Read the times in a text coordinate (ClimateNet writes the file's name there), or from the file's name."""

@@ -1,0 +1,123 @@
+"""Opening one file of any kind, and saying what is wrong with one that does not open."""
+
+import os
+import warnings
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal
+
+import h5py
+import netCDF4
+import xarray as xr
+from xarray.backends import CachingFileManager, NetCDF4DataStore
+from xarray.backends.netCDF4_ import NETCDF4_PYTHON_LOCK
+
+Kind = Literal["hdf5", "classic", "grib", "zarr"]
+_ENGINES = {"hdf5": "store", "classic": "store", "zarr": "zarr"}
+
+
+def kind_of(path: Path) -> Kind:
+    """Say what a file is by its first bytes; a name's ending proves nothing.
+
+    Raises
+    ------
+    OSError
+        When it is nothing of ours.
+    """
+    if path.is_dir():
+        return "zarr"
+    with path.open("rb") as file:
+        start = file.read(8)
+    if start == b"\x89HDF\r\n\x1a\n":
+        return "hdf5"
+    if start[:3] == b"CDF":
+        return "classic"
+    if start[:4] == b"GRIB":
+        return "grib"
+    raise OSError(
+        f"{path} is none of NetCDF, HDF5, Zarr and GRIB (it begins with {start!r}); a text file or a failed download?"
+    )
+
+
+def hdf5(path: Path) -> h5py.File:
+    """Open an HDF5 file without a lock; the caller closes it."""
+    try:
+        return h5py.File(path, locking=False)
+    except OSError as error:
+        raise unreadable(path, error) from None
+
+
+def datasets(path: Path, kind: Kind) -> list[xr.Dataset]:
+    """Open with xarray, without decoding times; NetCDF and Zarr are one dataset, GRIB may be several."""
+    options: dict[str, Any] = {"chunks": None, "cache": False, "decode_times": False}
+    if kind == "classic":
+        _complete(path)
+    with warnings.catch_warnings():
+        # Warnings of xarray about fill values and metadata of files that we did not write help nobody here.
+        warnings.simplefilter("ignore")
+        if kind == "grib":
+            return _grib(path, options)
+        try:
+            return [xr.open_dataset(path if kind == "zarr" else _store(path), engine=_ENGINES[kind], **options)]
+        except OSError as error:
+            # HDF5 that h5py could open without a lock is sound, so it is the lock.
+            raise (_locked(path, error) if kind == "hdf5" else unreadable(path, error)) from None
+
+
+def unreadable(path: Path, error: Exception) -> OSError:
+    """Say which file cannot be read."""
+    size = f", {path.stat().st_size:,} bytes long" if path.is_file() else ""
+    return OSError(
+        f"{path} cannot be read: it is truncated or damaged{size} ({error}). "
+        "Copy or download it again, or leave it out."
+    )
+
+
+def _store(path: Path) -> NetCDF4DataStore:
+    """Open NetCDF as xarray does, with the same lock, but lean."""
+    manager = CachingFileManager(_lean, os.path.abspath(path), mode="r", lock=NETCDF4_PYTHON_LOCK)
+    return NetCDF4DataStore(manager, mode="r", lock=NETCDF4_PYTHON_LOCK)
+
+
+def _lean(path: str, mode: Literal["r"]) -> Any:
+    """Open without caches of chunks that hold one snapshot, as nobody reads it twice.
+
+    xarray keeps 128 files open, and HDF5 a cache of megabytes for every variable of each: it adds up to gigabytes.
+    """
+    file = netCDF4.Dataset(path, mode)
+    for variable in file.variables.values():
+        chunks = variable.chunking()
+        if isinstance(chunks, list) and chunks and chunks[0] == 1:
+            variable.set_var_chunk_cache(0)
+    return file
+
+
+def _locked(path: Path, error: Exception) -> OSError:
+    return OSError(
+        f"{path} is sound but locked ({error}): another program is writing it, or the file system knows no locks. "
+        "Close it there, or set HDF5_USE_FILE_LOCKING=FALSE before Python starts."
+    )
+
+
+def _complete(path: Path) -> None:
+    """Refuse a classic NetCDF file that ends early: the library would give zeros for what is missing."""
+    from scipy.io import netcdf_file
+
+    with path.open("rb") as file:
+        version = file.read(4)[3]
+    if version not in (1, 2):  # scipy knows no 64-bit data
+        return
+    try:
+        # Mapping every variable onto the file finds the one that reaches beyond its end.
+        netcdf_file(str(path), mmap=True).close()
+    except (TypeError, ValueError) as error:
+        raise unreadable(path, error) from None
+
+
+def _grib(path: Path, options: dict[str, Any]) -> list[xr.Dataset]:
+    if find_spec("cfgrib") is None:
+        raise OSError(f"{path} is GRIB, which needs the package cfgrib: pip install 'climlab-dl[grib]'.")
+    import cfgrib  # pyright: ignore[reportMissingImports]
+
+    # One file holds fields at several kinds of level, which are several datasets.
+    return cfgrib.open_datasets(str(path), backend_kwargs={"indexpath": ""}, **options)
