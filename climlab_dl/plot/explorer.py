@@ -28,8 +28,6 @@ PAGE_BYTES = 24_000_000
 UNTOLD_BYTES = 5_000_000
 # With fewer than so many snapshots a slider has nothing to tell.
 FEWEST = 4
-# Degrees between wind arrows.
-WIND_SPACING = 7.5
 
 
 def explore(
@@ -189,7 +187,7 @@ class Explorer:
             drawn["probability"] = [contours(values, lat, lon, self.canvas) for values in some["probabilities"]]
         if "u" in some:
             both = zip(some["u"], some["v"], strict=True)
-            drawn["wind"] = [arrows(u, v, lat, lon, self.canvas, WIND_SPACING) for u, v in both]
+            drawn["wind"] = [arrows(u, v, lat, lon, self.canvas) for u, v in both]
         return {name: _joined(pieces) for name, pieces in drawn.items()}
 
     def layout(self) -> "LayoutDOM":

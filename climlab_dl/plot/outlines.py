@@ -11,6 +11,8 @@ SIDES = ("x0", "y0", "x1", "y1")
 LEVELS = (0.05, 0.5, 0.95)
 # Length of an arrow, in spacings between arrows, at this speed in m/s.
 FULL_SPEED = 25.0
+# Arrows across a map.
+ACROSS = 48
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +91,9 @@ def contours(probabilities: np.ndarray, lat: np.ndarray, lon: np.ndarray, canvas
     return _projected(start[:, 0], start[:, 1], end[:, 0], end[:, 1], np.concatenate(classes), canvas)
 
 
-def arrows(u: np.ndarray, v: np.ndarray, lat: np.ndarray, lon: np.ndarray, canvas: Canvas, spacing: float) -> Pieces:
+def arrows(
+    u: np.ndarray, v: np.ndarray, lat: np.ndarray, lon: np.ndarray, canvas: Canvas, spacing: float | None = None
+) -> Pieces:
     """Draw arrows along a wind, thinned, as three pieces each.
 
     Parameters
@@ -99,8 +103,11 @@ def arrows(u: np.ndarray, v: np.ndarray, lat: np.ndarray, lon: np.ndarray, canva
     lat, lon, canvas
         As for `outline`.
     spacing
-        Degrees between arrows at the equator; fewer are drawn along the shorter parallels, none next to the poles.
+        Degrees between arrows at the equator; by default 48 across the map. Fewer are drawn along the shorter
+        parallels, none next to the poles.
     """
+    if spacing is None:
+        spacing = (canvas.extent[1] - canvas.extent[0] if canvas.flat else 360.0) / ACROSS
     rows = np.unique([np.abs(lat - at).argmin() for at in np.arange(-75, 76, spacing) if lat[0] <= at <= lat[-1]])
     each = [_thinned(row, lat, lon, spacing) for row in rows]
     if not each:

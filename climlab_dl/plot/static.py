@@ -9,7 +9,6 @@ import xarray as xr
 from climlab_dl.climate.fields import CLASSES
 from climlab_dl.files import beside
 from climlab_dl.plot import canvas, coastlines, layers, styles
-from climlab_dl.plot.explorer import WIND_SPACING
 from climlab_dl.plot.outlines import Pieces, arrows, contours, outline
 
 if TYPE_CHECKING:
@@ -86,7 +85,7 @@ def static(
     lat, lon = field.lat.values, field.lon.values
     if wind is not None:
         u, v = (one.isel(time=time).values for one in layers.channels_of(fields, wind))
-        _draw(axes, arrows(u, v, lat, lon, place, WIND_SPACING), 0.6)
+        _draw(axes, arrows(u, v, lat, lon, place), 0.6)
     if probabilities is not None:
         chances = layers.along(probabilities, field).isel(time=time).values
         _draw(axes, contours(chances, lat, lon, place), 0.9)
