@@ -2,7 +2,6 @@
 
 import logging
 import warnings
-from collections.abc import Callable, Sequence
 
 import numpy as np
 import pandas as pd
@@ -11,7 +10,7 @@ import xarray as xr
 from climlab_dl.climate.cyclones import CORES, ContourCriteria, VorticityCriteria
 from climlab_dl.climate.ensemble import Ensemble
 from climlab_dl.climate.fields import BACKGROUND, CLASSES, CYCLONE, RIVER
-from climlab_dl.climate.mesh import Mesh, mesh_of
+from climlab_dl.climate.per_snapshot import by_snapshot, keys, mesh_for, refuse_more_than_time
 from climlab_dl.climate.rules import NO_CENTRES, Cyclones, Rivers
 from climlab_dl.climate.stitching import Stitching, stitch
 
@@ -80,12 +79,12 @@ def label(
             name, lacking = type(rule).__name__.lower(), ", ".join(_missing(fields, rule))
             log.warning("%s are left out of the mask: the rule needs %s", name, lacking)
     names = sorted({name for rule in rules for name in rule.needed(_names(fields))})
-    mesh = _mesh(fields, wrap)
+    mesh = mesh_for(fields, wrap)
     if centres is not None:
-        _refuse_more_than_time(fields[names])
+        refuse_more_than_time(fields[names])
         if "time" not in fields.coords:
             raise ValueError("centres are given by time, but the fields have none; add a time coordinate")
-    keys = _keys(fields) if centres is not None else {}
+    keyed = keys(fields) if centres is not None else {}
     marked = cyclones if cyclones in rules else None
 
     def mark(snapshot: dict[str, np.ndarray], number: int) -> np.ndarray:
@@ -94,14 +93,14 @@ def label(
         elif centres is None:
             found = marked.find(snapshot, mesh)
         else:
-            here = np.logical_and.reduce([centres[name] == values[number] for name, values in keys.items()])
+            here = np.logical_and.reduce([centres[name] == values[number] for name, values in keyed.items()])
             found = centres.loc[here]
         mask = np.full((len(mesh.lat), len(mesh.lon)), BACKGROUND, dtype=np.int8)
         for rule in rules:
             rule.paint(mask, found, snapshot, mesh)
         return mask
 
-    mask = _by_snapshot(mark, fields, names, np.int8).rename("mask")
+    mask = by_snapshot(mark, fields, names, np.int8).rename("mask")
     mask.attrs = {
         "long_name": "events by rule",
         "flag_values": np.array([BACKGROUND, CYCLONE, RIVER], dtype=np.int8),
@@ -142,10 +141,10 @@ def cyclone_candidates(fields: xr.Dataset, rule: Cyclones = _CYCLONES, *, wrap: 
     if missing := set(needed) - set(available):
         raise ValueError(f"the rule needs {', '.join(sorted(missing))}; the fields are {sorted(available)}")
     names = sorted({name for pair in CORES.values() for name in pair if name in available}.union(needed))
-    mesh = _mesh(fields, wrap)
-    _refuse_more_than_time(fields[names])
+    mesh = mesh_for(fields, wrap)
+    refuse_more_than_time(fields[names])
     one_by_one = fields[names] if "time" in fields.dims else fields[names].expand_dims("time")
-    keys = _keys(one_by_one)
+    keyed = keys(one_by_one)
     count = one_by_one.sizes["time"]
 
     def list_centres(snapshot: dict[str, np.ndarray]) -> pd.DataFrame:
@@ -160,7 +159,7 @@ def cyclone_candidates(fields: xr.Dataset, rule: Cyclones = _CYCLONES, *, wrap: 
     else:
         tables = [list_centres(snapshot) for snapshot in snapshots]
     for i, table in enumerate(tables):
-        for name, values in keys.items():
+        for name, values in keyed.items():
             table.insert(0, name, values[i])
     return pd.concat(tables, ignore_index=True)
 
@@ -189,8 +188,8 @@ def river_probability(fields: xr.Dataset, ensemble: Ensemble = _ENSEMBLE, *, wra
     """
     if ensemble.field not in fields:
         raise ValueError(f"the ensemble needs {ensemble.field}; the fields are {sorted(map(str, fields))}")
-    mesh, members = _mesh(fields, wrap), ensemble.rules()
-    probability = _by_snapshot(
+    mesh, members = mesh_for(fields, wrap), ensemble.rules()
+    probability = by_snapshot(
         lambda snapshot, _: ensemble.share(members, snapshot, mesh), fields, [ensemble.field], np.float32
     )
     probability.attrs = {"long_name": "share of rules that call it a river", "units": "1", "rule": repr(ensemble)}
@@ -232,61 +231,3 @@ def _names(fields: xr.Dataset) -> list[str]:
 def _missing(fields: xr.Dataset, rule: Cyclones | Rivers) -> list[str]:
     available = _names(fields)
     return [name for name in dict.fromkeys(rule.needed(available)) if name not in available]
-
-
-def _keys(fields: xr.Dataset) -> dict[str, np.ndarray]:
-    """Return what tells snapshots apart: their run, where times may repeat between runs, and their time."""
-    runs = {"run": fields["run"].values} if "run" in fields.coords and fields["run"].dims == ("time",) else {}
-    one = np.arange(fields.sizes.get("time", 1))
-    return {**runs, "time": np.atleast_1d(fields["time"].values) if "time" in fields.coords else one}
-
-
-def _refuse_more_than_time(fields: xr.Dataset) -> None:
-    if more := set(fields.dims) - {"time", "lat", "lon"}:
-        name = sorted(map(str, more))[0]
-        raise ValueError(
-            f"centres are told apart by time alone, but there is {name!r}; take fields.isel({name}=0), ..."
-        )
-
-
-def _mesh(fields: xr.Dataset, wrap: bool) -> Mesh:
-    for axis in ("lat", "lon"):
-        if axis not in fields.coords or fields[axis].dims != (axis,):
-            raise ValueError(
-                f"the fields have no axis {axis!r} of their own (they have {dict(fields.sizes)}); "
-                "open them with archive.open"
-            )
-    return mesh_of(fields["lat"].values, fields["lon"].values, wrap)
-
-
-def _by_snapshot(
-    function: Callable[[dict[str, np.ndarray], int], np.ndarray],
-    fields: xr.Dataset,
-    names: Sequence[str],
-    dtype: type,
-) -> xr.DataArray:
-    """Apply a function of a snapshot and its number to all, one at a time, each as lazily as the fields are."""
-
-    def block(number: np.ndarray, *arrays: np.ndarray) -> np.ndarray:
-        out = np.empty(arrays[0].shape, dtype=dtype)
-        for place in np.ndindex(arrays[0].shape[:-2]):
-            snapshot = {name: array[place] for name, array in zip(names, arrays, strict=True)}
-            out[place] = function(snapshot, int(number[place]))
-        return out
-
-    one = fields[names[0]]
-    sizes = {dim: size for dim, size in one.sizes.items() if dim not in ("lat", "lon")}
-    number = xr.DataArray(
-        np.arange(int(np.prod(list(sizes.values())))).reshape(tuple(sizes.values())), dims=tuple(sizes)
-    )
-    if one.chunks is not None:
-        number = number.chunk({dim: one.chunksizes[dim] for dim in sizes})
-    return xr.apply_ufunc(
-        block,
-        number,
-        *(fields[name] for name in names),
-        input_core_dims=[[], *[["lat", "lon"]] * len(names)],
-        output_core_dims=[["lat", "lon"]],
-        dask="parallelized",
-        output_dtypes=[dtype],
-    )

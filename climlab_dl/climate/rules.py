@@ -52,7 +52,7 @@ class Cyclones:
         the equator and where the ground lies below 900 hPa. On fine analyses it marks tropical cyclones,
         depressions and many subtropical lows. On coarse model weather (the T63 sample archive), which resolves
         no hurricanes, it marks lows whose core is warmer than what surrounds it: two or three a snapshot, at
-        least one in nine snapshots of ten, half of them within 30 degrees. A network trained on that learns to
+        least one in nearly nine of ten, half of them within 30 degrees. A network trained on that learns to
         find such lows, not hurricanes. The published labels kept only centres on TECA's tracks: to do so, pass
         ``label`` the result of ``stitch``.
         """

@@ -43,8 +43,8 @@ class Band:
 def atmosphere(times: int = 8, shape: tuple[int, int] = (48, 96), seed: int = 0) -> xr.Dataset:
     """Make six-hourly snapshots of an ocean planet with storms whose place is known.
 
-    Every field is a formula in latitude, longitude and time, so that one seed gives the same weather on any mesh.
-    Warm-core cyclones (12-28 degrees from the equator) drift westward and poleward; rivers (about 22-55 degrees)
+    Every field is a formula in latitude, longitude and time, so that one seed gives the same weather on any grid.
+    Warm-core cyclones (from 13-24 degrees) drift westward and poleward; rivers (about 22-55 degrees)
     drift eastward; the first of each crosses longitude 0. Cold-core lows, round moist patches and the moist
     tropics are there to be told apart: no single channel gives a class away.
 
@@ -202,7 +202,7 @@ def _waves(lat: np.ndarray, lon: np.ndarray, step: int, waves: np.ndarray) -> tu
 
 def _around(vortex: Vortex, lat: np.ndarray, lon: np.ndarray, step: int) -> tuple[np.ndarray, ...]:
     """Degrees from the centre, and the eastward and northward parts of the cyclonic unit vector."""
-    centre = vortex.lat + step * vortex.drift[0], vortex.lon + step * vortex.drift[1]
+    centre = float(np.clip(vortex.lat + step * vortex.drift[0], -60, 60)), vortex.lon + step * vortex.drift[1]
     phi, phi0, turn = np.radians(lat), np.radians(centre[0]), np.radians(centre[1] - lon)
     inward = np.arctan2(
         np.sin(turn) * np.cos(phi0), np.cos(phi) * np.sin(phi0) - np.sin(phi) * np.cos(phi0) * np.cos(turn)
