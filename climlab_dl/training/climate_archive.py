@@ -47,8 +47,8 @@ class ClimateArchive:
     workers
         Processes per rank that read ahead, for archives that are not kept in memory.
     stage_to
-        Folder on each node's own disk to which the training snapshots are staged first
-        (:mod:`climlab_dl.parallel.staging`), normalised; for archives on a shared file system that do not fit in memory.
+        Folder on each node's own disk to which the training snapshots are staged first, normalised
+        (:mod:`climlab_dl.parallel.staging`); for archives on a shared file system that do not fit in memory.
     stage_share
         Share of them that each node draws and trains on; below 1 the ranks of a node shuffle their own.
     stage_as

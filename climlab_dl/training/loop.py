@@ -91,7 +91,7 @@ def train(run: Run, folder: Path | str) -> Iterator[Progress]:
             busy += time.monotonic() - began
             if stop:
                 session.honour_stop()
-            metrics = session.evaluate() if session.due(run.evaluate_every) else {}
+            metrics = session.evaluate(epoch) if session.due(run.evaluate_every) else {}
             if metrics or stop or session.due(run.report_every):
                 progress = Progress(
                     step=session.step, steps=session.steps, epoch=epoch, loss=session.loss_sum / session.loss_count,

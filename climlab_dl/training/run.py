@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 from climlab_dl.parallel.allreduce import Exchange
 from climlab_dl.training.climate_archive import ClimateArchive
+from climlab_dl.training.logs import Kind as LogKind
+from climlab_dl.training.logs import check as check_logs
 from climlab_dl.training.optimizers import Adam
 from climlab_dl.training.precision import Precision
 from climlab_dl.training.schedules import Constant, Schedule
@@ -77,6 +79,10 @@ class Run:
         End after so many evaluations without a better score.
     target
         End at this score.
+    logs
+        Other formats to write beside: ``"mlperf"``, ``"tensorboard"``.
+    profile
+        First and last step of which rank 0 leaves a profiler's trace.
     seed
         Of everything random.
     """
@@ -101,6 +107,8 @@ class Run:
     keep_checkpoints: int = 2
     patience: int | None = None
     target: Target | None = None
+    logs: tuple[LogKind, ...] = ()
+    profile: tuple[int, int] | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -115,6 +123,9 @@ class Run:
                 raise ValueError(f"{name}={value!r}: choose a whole number from 1")
         if self.rate_scaling not in ("none", "linear", "sqrt"):
             raise ValueError(f"rate_scaling={self.rate_scaling!r}: choose 'none', 'linear' or 'sqrt'")
+        check_logs(self.logs)
+        if self.profile is not None and not 1 <= self.profile[0] <= self.profile[1]:
+            raise ValueError(f"profile={self.profile!r}: choose a first step from 1 and a last one not before it")
         if self.clip_norm is not None and self.clip_norm <= 0:
             raise ValueError(f"clip_norm={self.clip_norm!r}: choose a positive norm, or None")
 
@@ -153,7 +164,7 @@ class Run:
 # What may change between the start of a training and its resumption.
 CHANGEABLE = (
     "epochs", "steps", "batch_size", "accumulate", "report_every", "evaluate_every", "checkpoint_every",
-    "keep_checkpoints", "patience", "target",
+    "keep_checkpoints", "patience", "target", "logs", "profile",
 )  # fmt: skip
 
 

@@ -13,8 +13,9 @@ from torch import Tensor, nn
 
 from climlab_dl.parallel import ranks
 from climlab_dl.parallel.allreduce import broadcast_model
-from climlab_dl.training import checkpoint, resume, signals
+from climlab_dl.training import checkpoint, logs, resume, signals
 from climlab_dl.training.batches import Order, held_out_batches, training_batches
+from climlab_dl.training.climate_archive import ClimateArchive
 from climlab_dl.training.environment import environment
 from climlab_dl.training.folder import RunFolder, State
 from climlab_dl.training.lock import locked
@@ -46,17 +47,22 @@ class Session:
         self.message = ""
         self._signal = signals.Caught()
         self._lock: Path | None = None
+        self._logs: list[logs.Log] = []
+        profiled = run.profile if self.leader else None
+        self._profiler = logs.Profiler(profiled, folder.path / "trace.json")
         self._opened = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
         with self._opened:
             self._begin()
+            self._mark("init_start")
             try:
                 self._prepare()
                 self._resume()
             except Exception as error:
                 self._say("failed", f"{type(error).__name__}: {error}")
                 raise
+            self._describe()
             self._signal = self._opened.enter_context(signals.caught())
             self._opened = self._opened.pop_all()
         return self
@@ -66,6 +72,9 @@ class Session:
             self._end(error)
 
     def _end(self, error: BaseException | None) -> None:
+        target, unfinished = self.run.target, error is not None or self.ending == "stopped"
+        good = not unfinished and (target is None or self.message.startswith("reached"))
+        self._mark("run_stop", status="success" if good else "aborted")
         if error is not None and not isinstance(error, GeneratorExit):
             self._say("failed", f"{type(error).__name__}: {error}")
         elif self.step < self.steps and self.ending is None:
@@ -86,6 +95,7 @@ class Session:
                     )
                 self.folder.begin(text, self.steps)
                 self.folder.write_environment(environment(self.run.seed))
+                self._logs = logs.start(self.run.logs, self.folder.path)
 
     def _prepare(self) -> None:
         run = self.run
@@ -136,6 +146,21 @@ class Session:
         self._batches = training_batches(self.data, order, self.device)
         self._say("running", self.message)
 
+    def _describe(self) -> None:
+        run, here = self.run, ranks.world()
+        facts = {
+            "submission_benchmark": "deepcam" if isinstance(run.data, ClimateArchive) else "cosmoflow",
+            "seed": run.seed, "number_of_ranks": here.size, "number_of_nodes": here.nodes,
+            "accelerators_per_node": here.local_size if self.device.type == "cuda" else 0,
+            "global_batch_size": self.samples_per_step, "train_samples": len(self.data.training),
+            "eval_samples": len(self.data.held_out), "opt_name": type(self.optimizer).__name__,
+            "opt_base_learning_rate": run.optimizer.learning_rate, "scheduler_type": type(run.schedule).__name__,
+        }  # fmt: skip
+        for key, value in facts.items():
+            self._mark(key, value)
+        self._mark("init_stop")
+        self._mark("run_start")
+
     # What one step needs.
 
     @property
@@ -146,6 +171,9 @@ class Session:
     def micro_batches(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield the (samples, targets) of one step; the last one's gradients travel while they are computed."""
         self.numbers = []
+        self._profiler.before(self.step + 1)
+        if self.offset == 0:
+            self._mark("epoch_start", epoch_num=self.epoch)
         for number in range(self.run.accumulate):
             values, target, numbers = next(self._batches)
             self.numbers += numbers.tolist()
@@ -184,8 +212,10 @@ class Session:
             self.optimizer.step()
         self.scaler.update(overflow=overflow)
         self.step += 1
+        self._profiler.after(self.step)
         self.offset += self.shared_per_step
         if self.offset + self.shared_per_step > len(self.data.training):
+            self._mark("epoch_stop", epoch_num=self.epoch)
             self.epoch, self.offset = self.epoch + 1, 0
 
     @property
@@ -199,9 +229,10 @@ class Session:
         """Whether something done every so many steps is due after this one."""
         return self.step % every == 0 or self.step == self.steps
 
-    def evaluate(self) -> dict[str, float]:
+    def evaluate(self, epoch: int) -> dict[str, float]:
         """Score the network on what is held out, each sample once, whatever the number of ranks."""
         metrics = self.data.metrics()
+        self._mark("eval_start", epoch_num=epoch)
         self.model.eval()
         with resume.averaged_buffers(self.model), ranks.together("evaluation"), torch.no_grad():
             for values, target, _ in held_out_batches(self.data, self.run.batch_size, self.device):
@@ -210,6 +241,7 @@ class Session:
                 metrics.update(prediction.float(), target)
         self.model.train()
         metrics.over_ranks()
+        self._mark("eval_stop", epoch_num=epoch)
         scores = metrics.scores()
         self._judge(scores, scores[metrics.best] * (1 if metrics.larger_is_better else -1))
         return scores
@@ -237,6 +269,8 @@ class Session:
         with ranks.together("writing progress"):
             if self.leader:
                 self.folder.append_progress(row)
+                for log in self._logs:
+                    log.report(row)
                 self.folder.write_status("running", step=self.step, steps=self.steps, message=self.message)
 
     def honour_stop(self) -> None:
@@ -252,6 +286,10 @@ class Session:
             if self.leader:
                 checkpoint.save(path, state)
                 self.folder.prune(self.run.keep_checkpoints)
+
+    def _mark(self, key: str, value: Any = None, **metadata: Any) -> None:
+        for log in self._logs:
+            log.mark(key, value, **metadata)
 
     def _say(self, state: State, message: str) -> None:
         # A full disk has been reported by then, and is not to be hidden by another failure to write.
