@@ -48,12 +48,15 @@ def by_snapshot(
             out[place] = function(snapshot, int(number[place]))
         return out
 
+    fields = fields[list(names)]
+    if fields.chunks:
+        fields = fields.chunk(lat=-1, lon=-1).unify_chunks()  # a snapshot is looked at as a whole
     one = fields[names[0]]
     sizes = {dim: size for dim, size in one.sizes.items() if dim not in ("lat", "lon")}
     shape = tuple(sizes.values())
     number = xr.DataArray(np.arange(np.prod(shape, dtype=int)).reshape(shape), dims=tuple(sizes))
-    if one.chunks is not None:
-        number = number.chunk({dim: one.chunksizes[dim] for dim in sizes})
+    if fields.chunks:
+        number = number.chunk({dim: fields.chunksizes[dim] for dim in sizes})
     return xr.apply_ufunc(
         block,
         number,

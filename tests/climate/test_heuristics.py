@@ -69,6 +69,13 @@ def test_a_lazy_archive_gives_the_same_mask_lazily(planted):
     xr.testing.assert_identical(lazy.compute(), heuristics.label(planted))
 
 
+def test_chunks_that_cut_a_snapshot_are_joined(planted):
+    tiles = planted.chunk(time=2, lat=30, lon=50)
+    xr.testing.assert_equal(heuristics.label(tiles).compute(), heuristics.label(planted))
+    mixed = planted.chunk(time=1).assign(TMQ=planted["TMQ"])  # one field in memory, the others not
+    xr.testing.assert_equal(heuristics.label(mixed).compute(), heuristics.label(planted))
+
+
 def test_candidates_of_a_lazy_archive_are_the_same(planted: xr.Dataset):
     calm = (planted.isel(time=[1]) * 0).assign_coords(time=planted.time[1:] + np.timedelta64(6, "h"))
     quiet = xr.concat([planted, calm], "time")
