@@ -17,16 +17,20 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from climlab_dl.parallel.cluster.engines import Engines
+    from climlab_dl.parallel.cluster.slurm import Slurm
     from climlab_dl.parallel.cluster.sweeps import Sweep
     from climlab_dl.parallel.cluster.training import Training
 
-__all__ = ["attach", "cleanup", "list", "runs_table", "start", "sweep"]
+__all__ = ["Slurm", "attach", "cleanup", "list", "runs_table", "start", "submit", "sweep"]
 
 
-def start(ranks: int = 2, *, threads: int | None = None, timeout: float = 60.0) -> "Engines":
-    """Start MPI ranks on this machine, as engines that this notebook gives work to.
+def start(
+    ranks: int = 2, *, threads: int | None = None, timeout: float | None = None, slurm: "Slurm | None" = None
+) -> "Engines":
+    """Start MPI ranks, on this machine or on a Slurm cluster, as engines that this notebook gives work to.
 
-    They listen on loopback only, with keys in a private folder, and read nothing of the user's own IPython profile.
+    On this machine they listen on loopback only. From a Slurm cluster they connect over CurveZMQ, with keys in a
+    private folder of the home directory. Nothing of the user's own IPython profile is read.
 
     Parameters
     ----------
@@ -35,7 +39,10 @@ def start(ranks: int = 2, *, threads: int | None = None, timeout: float = 60.0) 
     threads
         Threads of each rank's numerical libraries; by default the cores divided by the ranks.
     timeout
-        Seconds until a start that is not ready is given up.
+        Seconds until a start that is not ready is given up; by default a minute, or a day in Slurm's queue.
+    slurm
+        What to ask of Slurm, such as ``Slurm(nodes=8, ranks_per_node=4, time="01:00:00", account="m1234")``; its ranks
+        then count.
 
     Returns
     -------
@@ -51,7 +58,7 @@ def start(ranks: int = 2, *, threads: int | None = None, timeout: float = 60.0) 
     """
     from climlab_dl.parallel.cluster.engines import Engines
 
-    return Engines(ranks, threads=threads, timeout=timeout)
+    return Engines(ranks, threads=threads, timeout=timeout, slurm=slurm)
 
 
 def attach(folder: str | Path) -> "Training":
@@ -159,3 +166,18 @@ def sweep(runs: "Mapping[str, Any]", folder: str | Path, *, ranks: int = 2, at_o
     from climlab_dl.parallel.cluster.sweeps import Sweep
 
     return Sweep(runs, folder, ranks=ranks, at_once=at_once)
+
+
+def submit(run: "Any", folder: str | Path, slurm: "Slurm") -> "Training":
+    """Queue a Slurm batch job that trains a run (:func:`climlab_dl.parallel.cluster.slurm.submit`)."""
+    from climlab_dl.parallel.cluster.slurm import submit
+
+    return submit(run, folder, slurm)
+
+
+def __getattr__(name: str) -> "Any":
+    if name == "Slurm":
+        from climlab_dl.parallel.cluster.slurm import Slurm
+
+        return Slurm
+    raise AttributeError(f"{__name__} has no {name!r}; it has {', '.join(__all__)}")

@@ -16,6 +16,7 @@ import cloudpickle
 from climlab_dl.bars import bar
 from climlab_dl.parallel.cluster import preflight
 from climlab_dl.parallel.cluster.launch import Launch
+from climlab_dl.parallel.cluster.slurm import Slurm
 from climlab_dl.parallel.cluster.training import Training
 from climlab_dl.parallel.cluster.work import Outcome, call, perform, train_on_rank
 
@@ -24,6 +25,7 @@ _log = logging.getLogger(__name__)
 # When a rank has failed, the others get this long to notice; what waits for it in a collective is then restarted.
 _GRACE = 5.0
 
+_LOCAL_TIMEOUT, _QUEUE_TIMEOUT = 60.0, 86_400.0
 # Seconds in which a training must reach its next step and write its checkpoint when the engines are closed.
 _PATIENCE = 60.0
 
@@ -38,7 +40,9 @@ class Engines:
     threads
         Threads of each rank's numerical libraries; by default the cores divided by the ranks.
     timeout
-        Seconds until a start that is not ready is given up.
+        Seconds until a start that is not ready is given up; by default a minute, or a day in Slurm's queue.
+    slurm
+        What to ask of Slurm; its ranks then count.
 
     Raises
     ------
@@ -50,19 +54,25 @@ class Engines:
         If the ranks do not come up or are not one MPI world; the message has their log, and none of them is left.
     """
 
-    def __init__(self, ranks: int, *, threads: int | None = None, timeout: float = 60.0) -> None:
-        preflight.check_room(ranks)
-        cores = preflight.cores()
-        if ranks > cores:
-            _log.warning("%d ranks share %d cores; training is fastest with one rank a core or fewer", ranks, cores)
-        self.ranks = ranks
-        self.threads = threads or max(1, cores // ranks)
-        self._timeout = timeout
+    def __init__(
+        self, ranks: int, *, threads: int | None = None, timeout: float | None = None, slurm: Slurm | None = None
+    ) -> None:
+        if slurm is None:
+            preflight.check_room(ranks)
+            cores = preflight.cores()
+            if ranks > cores:
+                _log.warning("%d ranks share %d cores; training is fastest with one rank a core or fewer", ranks, cores)
+            threads = threads or max(1, cores // ranks)
+        else:
+            ranks, threads = slurm.ranks, threads or slurm.cores_per_rank
+        self.ranks, self.threads = ranks, threads
+        self._slurm = slurm
+        self._timeout = timeout or (_LOCAL_TIMEOUT if slurm is None else _QUEUE_TIMEOUT)
         self._training: Training | None = None
         self._closed = False
         # A training's thread starts dead ranks again; that and closing exclude each other.
         self._life = threading.Lock()
-        self._launch = Launch(ranks, self.threads, timeout)
+        self._launch = Launch(self.ranks, self.threads, self._timeout, slurm)
 
     def __enter__(self) -> "Engines":
         return self
@@ -78,9 +88,9 @@ class Engines:
         return self._launch.id
 
     @property
-    def pids(self) -> list[int]:
-        """Process numbers of the ranks, in their order."""
-        return [each.pid for each in self._launch.reports]
+    def reports(self) -> list[preflight.Report]:
+        """What each rank said of itself when it started: host, process number, versions."""
+        return self._launch.reports
 
     @property
     def controller_pid(self) -> int:
@@ -89,7 +99,7 @@ class Engines:
 
     # Work.
 
-    def train(self, run: Any, folder: str | Path, *, max_restarts: int = 2, detach: bool = False) -> Training:
+    def train(self, run: Any, folder: str | Path, *, max_restarts: int = 2, detach: bool | None = None) -> Training:
         """Train a run on all ranks; returns at once.
 
         Parameters
@@ -102,7 +112,8 @@ class Engines:
         max_restarts
             How often ranks that die are started again to continue from the latest checkpoint.
         detach
-            Let the training go on when this kernel ends; :func:`climlab_dl.parallel.cluster.attach` finds it again.
+            Let the training go on when this kernel ends; :func:`climlab_dl.parallel.cluster.attach` finds it again. By
+            default only under Slurm.
 
         Returns
         -------
@@ -115,6 +126,7 @@ class Engines:
             If the engines are closed or busy.
         """
         self._idle_launch()
+        detach = self._slurm is not None if detach is None else detach
         return Training(folder, self, run, max_restarts=max_restarts, detach=detach)
 
     def map(self, function: Callable[[Any], Any], items: Iterable[Any], *, description: str = "") -> list[Any]:
@@ -216,7 +228,7 @@ class Engines:
         """End all ranks, whatever they are doing, and start as many anew."""
         with self._life:
             self._running_launch().close()
-            self._launch = Launch(self.ranks, self.threads, self._timeout)
+            self._launch = Launch(self.ranks, self.threads, self._timeout, self._slurm)
 
     def close(self) -> None:
         """Stop what is training at its next step, then end all ranks; harmless if already closed.
@@ -286,8 +298,9 @@ def _outcome(request: Any, launch: Launch) -> Outcome:
     try:
         return cloudpickle.loads(request.get())
     except ipyparallel.RemoteError as error:
-        # The hub may know of a death before mpiexec has ended the other ranks and said whose it was.
-        raise ChildProcessError(launch.died(patience=2.0) or f"{error.ename}: {error.evalue}") from None
+        # The hub may know of a death before the launcher has ended the other ranks and said whose it was.
+        reason = launch.died(patience=2.0) or launch.give_up(f"a rank died: {error.evalue}")
+        raise ChildProcessError(reason) from None
 
 
 def _secondary(failure: Outcome) -> tuple[bool, float]:

@@ -6,14 +6,13 @@ not before that has ended.
 """
 
 import contextlib
-import shutil
 import signal
 import sys
 import time
 from pathlib import Path
 
 from climlab_dl.parallel.cluster import record
-from climlab_dl.parallel.cluster.processes import end, marks
+from climlab_dl.parallel.cluster.processes import marks
 
 
 def outlast(training: Path, cluster: str) -> None:
@@ -37,8 +36,7 @@ def main() -> None:
         found = record.read(folder)
         if found.detached and found.training:
             outlast(found.training, str(folder))
-    end(str(folder))
-    shutil.rmtree(folder, ignore_errors=True)
+    record.end_cluster(folder)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import contextlib
 import json
 import os
 import re
-import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -14,11 +14,13 @@ from typing import Any
 import psutil
 
 from climlab_dl.parallel.cluster import preflight, processes, record
+from climlab_dl.parallel.cluster.slurm import Slurm, check_here
 from climlab_dl.parallel.cluster.work import call, perform
 
+_LOOPBACK = ("--ip=127.0.0.1", "--location=127.0.0.1")
+# Other hosts must reach the controller; who has not the keys in the private folder cannot talk to it, nor listen.
+_EVERYWHERE = ("--ip=*", f"--location={socket.gethostname()}", "--IPController.enable_curve=True")
 _CONTROLLER = (
-    "--ip=127.0.0.1",
-    "--location=127.0.0.1",
     # Engines are registered on a heartbeat: a short period is a quick start. Death is seen by mpiexec's end, not by
     # missed beats, so a machine that swaps for half a minute loses nothing.
     "--HeartMonitor.period=500",
@@ -31,7 +33,7 @@ _ENGINE = ("--mpi", "--IPEngine.wait_for_url_file=60", "--IPEngine.timeout=60")
 
 
 class Launch:
-    """A controller and ``ranks`` MPI ranks that are ipyparallel engines, on this machine, over loopback.
+    """A controller and MPI ranks that are ipyparallel engines, on this machine over loopback or in a Slurm job.
 
     Parameters
     ----------
@@ -41,22 +43,27 @@ class Launch:
         Threads that each rank's numerical libraries may use.
     timeout
         Seconds until a start that is not ready is given up.
+    slurm
+        What to ask of Slurm; by default ranks are started on this machine.
 
     Raises
     ------
     FileNotFoundError
-        If there is no mpiexec.
+        If there is no mpiexec, or no srun.
     RuntimeError
         If the ranks do not come up, with the end of their log; nothing of theirs is left then.
     """
 
-    def __init__(self, ranks: int, threads: int, timeout: float) -> None:
+    def __init__(self, ranks: int, threads: int, timeout: float, slurm: Slurm | None = None) -> None:
         self.ranks = ranks
-        launcher = processes.mpiexec()
-        self.folder = record.new_folder()
+        if slurm:
+            check_here("srun")
+        mpiexec = None if slurm else processes.mpiexec()
+        self.folder = record.new_folder(shared=slurm is not None)
         self.id = str(self.folder)
         self.log = self.folder / "log"
         self._profile = self.folder / "profile"
+        launcher = slurm.srun(self.folder.name) if slurm else [str(mpiexec), "-n", str(ranks)]
         self._profile.mkdir()
         record.write(self.folder, ranks)
         self._client: Any = None
@@ -70,9 +77,12 @@ class Launch:
         guard = [*python, "climlab_dl.parallel.cluster.guard", str(self.folder)]
         self._guard = self._start(guard, dict(os.environ), stdin=subprocess.PIPE)
         try:
-            self._controller = self._start([*python, "ipyparallel.controller", *here, *_CONTROLLER], environment)
+            listen = _EVERYWHERE if slurm else _LOOPBACK
+            self._controller = self._start(
+                [*python, "ipyparallel.controller", *here, *listen, *_CONTROLLER], environment
+            )
             engine = [*python, "ipyparallel.engine", *here, *_ENGINE]
-            self._mpiexec = self._start([launcher, "-n", str(ranks), *engine], environment)
+            self._launcher = self._start([*launcher, *engine], environment)
             self.client = self._connect(time.monotonic() + timeout)
             self.reports = self._preflight()
         except BaseException:
@@ -136,23 +146,28 @@ class Launch:
         """Say what of this start has ended, or None if all of it (still, after ``patience`` seconds) runs."""
         if patience:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self._mpiexec.wait(patience)
+                self._launcher.wait(patience)
         if self._death is None:
-            if (code := self._mpiexec.poll()) is not None:
+            if (code := self._launcher.poll()) is not None:
                 self._death = self._epitaph(code)
             elif (code := self._controller.poll()) is not None:
                 self._death = f"the controller ended with code {code}"
         return self._death
 
     def _epitaph(self, code: int) -> str:
-        """Name the rank that died first, from what was said as the others ended."""
+        """Name the rank that died first, from what was said as the others ended; the launcher ended with ``code``."""
         log = self.log_tail(200)
         # mpiexec names the rank that it ended last; the engines' nannies say in order whose process is gone.
         gone = re.search(r"KernelNanny\.(\d+)\] (?:Pipe closed|Parent \d+ exited)", log)
         who = f"rank {gone[1]} died" if gone else "a rank died"
-        if "Killed (signal 9)" in log:
+        if "Killed (signal 9)" in log or re.search(r"tasks? [\d,-]+: Killed", log):
             return f"{who}: killed (signal 9; out of memory is the usual cause)"
-        return f"{who}: mpiexec ended with code {code}"
+        return f"{who}: its launcher ended with code {code}"
+
+    def give_up(self, reason: str) -> str:
+        """Count this start as dead from now on, though its launcher has not ended yet; returns why."""
+        self._death = self._death or reason
+        return self._death
 
     def log_tail(self, lines: int = 30) -> str:
         """Last lines that controller and ranks have written."""
@@ -172,11 +187,10 @@ class Launch:
         if self._client is not None:
             self._client.close()
         self._death = self._death or "the ranks were ended"
-        processes.end(self.id)
-        for started in ("_mpiexec", "_controller"):
+        record.end_cluster(self.folder)
+        for started in ("_launcher", "_controller"):
             if process := getattr(self, started, None):
                 process.wait()
-        shutil.rmtree(self.folder, ignore_errors=True)  # with the record, or a detached training would keep the guard
         self._hang_up()
         self._guard.wait()
 

@@ -6,6 +6,7 @@ process numbers being complete, and no process of anybody else can be hit.
 
 import contextlib
 import shutil
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -55,6 +56,12 @@ def alive(pid: int, started: float | None = None) -> bool:
         return started is None or abs(process.create_time() - started) < 1.0
     except psutil.Error:
         return False
+
+
+def cancel(name: str) -> None:
+    """End Slurm jobs of this user by their name; harmless if there are none, or no Slurm."""
+    if shutil.which("scancel"):
+        subprocess.run(["scancel", "--me", f"--name={name}"], capture_output=True, check=False)  # noqa: S607
 
 
 def end(cluster: str, *, grace: float = 1.0) -> int:

@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 
 from climlab_dl.files import beside
-from climlab_dl.parallel.cluster.processes import KERNEL, alive, end, marks
+from climlab_dl.parallel.cluster.processes import KERNEL, alive, cancel, end, marks
 
 _PREFIX = "climlab-dl-cluster-"
 
@@ -67,9 +67,13 @@ class Record:
         return not (self.has_kernel or (self.detached and self.state() in ("starting", "running")))
 
 
-def new_folder() -> Path:
-    """Make a private folder for a cluster."""
-    return Path(tempfile.mkdtemp(prefix=_PREFIX))
+def new_folder(*, shared: bool = False) -> Path:
+    """Make a private folder for a cluster: a temporary one, or one in the home folder, which compute nodes see too."""
+    if not shared:
+        return Path(tempfile.mkdtemp(prefix=_PREFIX))
+    home = Path.home() / ".cache" / "climlab-dl"
+    home.mkdir(parents=True, exist_ok=True)
+    return Path(tempfile.mkdtemp(prefix=_PREFIX, dir=home))
 
 
 def write(folder: Path, ranks: int, *, training: Path | None = None, detached: bool = False) -> None:
@@ -96,7 +100,8 @@ def read(folder: Path) -> Record:
 
 def records() -> Iterator[Record]:
     """Find this user's clusters on this machine, wherever the jobs that started them have their temporary files."""
-    here = map(str, Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"))
+    places = (Path(tempfile.gettempdir()), Path.home() / ".cache" / "climlab-dl")
+    here = [str(folder) for place in places for folder in place.glob(f"{_PREFIX}*")]
     for folder in sorted({*here, *marks()}):
         with contextlib.suppress(FileNotFoundError):
             if Path(folder).stat().st_uid == os.getuid():
@@ -110,9 +115,15 @@ def end_orphans() -> list[str]:
     known |= {folder: _lost_kernel(left[0]) for folder, left in marks().items() if folder not in known}
     orphans = [folder for folder, orphan in known.items() if orphan]
     for folder in orphans:
-        end(folder)
-        shutil.rmtree(folder, ignore_errors=True)
+        end_cluster(Path(folder))
     return orphans
+
+
+def end_cluster(folder: Path) -> None:
+    """End a cluster's processes, here and in its Slurm job if it has one, and remove its folder."""
+    cancel(folder.name)
+    end(str(folder))
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _lost_kernel(process: psutil.Process) -> bool:
