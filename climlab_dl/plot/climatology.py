@@ -1,0 +1,126 @@
+"""A page of climatology: where storms are, begin and pass, how long they live, how large and fast they are."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from climlab_dl.climate import events
+from climlab_dl.climate.fields import CLASSES
+from climlab_dl.files import beside
+from climlab_dl.plot import canvas, coastlines, layers, styles
+
+if TYPE_CHECKING:
+    from cartopy.crs import Projection
+    from matplotlib.figure import Figure
+
+MONTHS = ("", "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+def climatology(
+    mask: xr.DataArray,
+    storms: pd.DataFrame | None = None,
+    *,
+    months: list[int] | None = None,
+    projection: "str | Projection" = "Robinson",
+    central_longitude: float = 0.0,
+    path: str | Path | None = None,
+    dpi: int = 130,
+) -> "Figure":
+    """Draw occurrence, genesis and track density of each class, and how long, large and fast its storms are.
+
+    Parameters
+    ----------
+    mask
+        Classes (time, lat, lon) with dates; read one snapshot at a time.
+    storms
+        Table from `events.find`; found in the mask if not given.
+    months
+        Which months of the year, 1 to 12; by default all that the mask has, together.
+    projection, central_longitude
+        As for `static`.
+    path, dpi
+        Where to write the picture, if anywhere, and how fine.
+
+    Raises
+    ------
+    ValueError
+        The mask's times are no dates, or none is in these months.
+    """
+    import cartopy.mpl.geoaxes  # noqa: F401  (makes matplotlib know the projections)
+    from matplotlib.figure import Figure
+
+    if storms is None:
+        storms = events.find(mask)
+    covered = events.occurrence(mask)
+    absent = sorted(set(months or []) - set(covered.month.values.tolist()))
+    if absent:
+        raise ValueError(f"the mask has no snapshot in {', '.join(MONTHS[month] for month in absent)}")
+    chosen = covered.month.values.tolist() if months is None else months
+    weights = covered.snapshots.sel(month=chosen)
+    share = covered.sel(month=chosen).weighted(weights).mean("month")
+    counted = {kind: events.density(storms, kind).sel(month=chosen).sum("month") for kind in ("genesis", "tracks")}
+    tracks = events.summary(storms)
+
+    crs = canvas.projection(projection, central_longitude)
+    figure = Figure(figsize=(13.0, 8.6), layout="constrained")
+    names = [name for name in CLASSES[1:] if name in share["class"]]
+    grid = figure.add_gridspec(len(names) + 1, 3, height_ratios=[1.0] * len(names) + [0.8])
+    for row, name in enumerate(names):
+        panels = {f"{name}: share of the time (%)": 100 * share.sel({"class": name})}
+        for kind, title in (("genesis", "begin"), ("tracks", "pass")):
+            if name in counted[kind]["class"]:
+                panels[f"{name}s that {title} (tracks in 5° x 5°)"] = counted[kind].sel({"class": name})
+        for column, (title, values) in enumerate(panels.items()):
+            _map(figure.add_subplot(grid[row, column], projection=crs), values, title)
+    tracks["days"] = tracks["hours"] / 24
+    tracks["area"] = [storms.loc[storms["track"] == track, "area_km2"].max() / 1e6 for track in tracks.index]
+    measures = {"days": "lifetime (days)", "area": "largest area (10⁶ km²)", "speed_km_h": "speed (km/h)"}
+    for column, (name, label) in enumerate(measures.items()):
+        _histogram(figure.add_subplot(grid[-1, column]), tracks, name, label)
+    times = styles.dates(mask)
+    part = "" if months is None else ", " + " ".join(MONTHS[month] for month in months)
+    said = f"{times[0]} to {times[-1]}{part}: {int(weights.sum())} snapshots, {len(tracks)} tracks"
+    figure.suptitle(said, fontsize=11)
+    if path is not None:
+        path = Path(path)
+        with beside(path) as new:
+            figure.savefig(new, dpi=dpi, format=path.suffix.lstrip(".") or "png")
+    return figure
+
+
+def _map(axes: Any, values: xr.DataArray, title: str) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    values = layers.canonical(values)
+    place = canvas.over(values, axes.projection)
+    cells = place.cells(values.lat.values, values.lon.values)
+    pixels = np.append(np.asarray(values.values, float).ravel(), np.nan)[cells]
+    # What never happened is white, to be told from what seldom did.
+    shown = np.where(pixels > 0, pixels, np.nan)
+    left, right, bottom, top = place.extent
+    axes.set_xlim(left, right)
+    axes.set_ylim(bottom, top)
+    high = max(float(np.nanmax(values.values)), 1e-9)
+    frame = {"origin": "lower", "extent": place.extent, "transform": place.crs, "interpolation": "nearest"}
+    whole = np.issubdtype(values.dtype, np.integer)
+    image = axes.imshow(shown, cmap="YlOrRd", vmin=0, vmax=high, **frame)
+    for xs, ys in zip(*coastlines.lines(place.crs), strict=True):
+        axes.plot(xs, ys, color="#606060", linewidth=0.5, transform=place.crs)
+    axes.set_title(title, fontsize=9)
+    ticks = MaxNLocator(6, integer=whole)
+    axes.figure.colorbar(image, ax=axes, orientation="horizontal", shrink=0.7, pad=0.02, aspect=40, ticks=ticks)
+
+
+def _histogram(axes: Any, tracks: pd.DataFrame, name: str, label: str) -> None:
+    known = tracks[np.isfinite(tracks[name])]
+    bins = np.histogram_bin_edges(known[name], bins=16) if len(known) else np.linspace(0, 1, 17)
+    for kind in CLASSES[1:]:
+        values = known.loc[known["class"] == kind, name]
+        axes.hist(values, bins=bins, histtype="step", linewidth=1.8, color=styles.CLASS_COLORS[kind], label=kind)
+    axes.set_xlabel(label)
+    axes.set_ylabel("tracks")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, fontsize=8)

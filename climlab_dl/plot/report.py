@@ -1,0 +1,157 @@
+"""One page about a training: what was run, how it went, what it finds, where it errs, and whether to believe it."""
+
+import html
+import io
+import json
+from base64 import b64encode
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from climlab_dl.climate.fields import CLASSES
+from climlab_dl.files import beside
+from climlab_dl.plot import styles
+from climlab_dl.plot.curves import curves
+from climlab_dl.plot.static import static
+from climlab_dl.plot.tables import SHOWN
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Snapshots that the report looks at, evenly spaced over those held out.
+SNAPSHOTS = 24
+
+
+def report(run: str | Path, path: str | Path | None = None, *, snapshots: int = SNAPSHOTS) -> Path:
+    """Write the report of a training as one self-contained page.
+
+    Parameters
+    ----------
+    run
+        The run's folder.
+    path
+        Of the page; by default ``report.html`` in the folder.
+    snapshots
+        How many held-out snapshots to look at, evenly spaced. Trainings that make no masks have no such part.
+
+    Returns
+    -------
+    Path
+        The page.
+
+    Raises
+    ------
+    FileNotFoundError
+        No such folder.
+    """
+    from climlab_dl.training.folder import RunFolder
+
+    folder = RunFolder(run)
+    status, progress = folder.status(), folder.progress()
+    described = json.loads(folder.run_json.read_text(encoding="utf-8")) if folder.run_json.exists() else {}
+    state = f"{status['state']} at step {status['step']} of {status['steps']}"
+    parts = [f"<h1>{html.escape(folder.path.name)}</h1><p>{html.escape(state)}. {html.escape(status['message'])}</p>"]
+    if len(progress):
+        parts += ["<h2>Learning</h2>", _picture(curves(progress, steps=status["steps"]), "learning curves")]
+    if "ClimateArchive" in described.get("data", {}).get("class", "") and (folder.best() or folder.latest()):
+        parts += _detections(folder.path, described, snapshots)
+    parts += ["<h2>Run</h2>", _listed(described), "<h2>Environment</h2>", _listed(folder.environment())]
+    path = folder.path / "report.html" if path is None else Path(path)
+    with beside(path) as new:
+        new.write_text(_PAGE.format(title=html.escape(folder.path.name), body="\n".join(parts)), encoding="utf-8")
+    return path
+
+
+def _detections(folder: Path, described: dict[str, Any], snapshots: int) -> list[str]:
+    """Scores, confusion, best and worst snapshot, reliability and storms on what was held out."""
+    from climlab_dl.climate import events
+    from climlab_dl.inference.detect import Detector, confusion, detect, evaluate
+    from climlab_dl.inference.reliability import reliability
+    from climlab_dl.training.climate_archive import ClimateArchive
+    from climlab_dl.training.run import Run
+
+    detector = Detector.load(folder)
+    data = Run.from_json(json.dumps(described)).data
+    assert isinstance(data, ClimateArchive)
+    fields = data.held_out_snapshots()
+    there = fields.sizes["time"]
+    fields = fields.isel(time=np.unique(np.linspace(0, there - 1, min(snapshots, there)).round().astype(int)))
+    found = detect(detector, fields).compute()
+    truth = fields.mask.compute()
+    times = range(truth.sizes["time"])
+    scores = [evaluate(found.mask.isel(time=step), truth.isel(time=step)) for step in times]
+    each = [float(score.loc["detected", "iou_mean"]) for score in scores]
+    table = reliability(found.probabilities, truth)
+    storms = events.find(found.mask, fields)
+    parts = [
+        f"<h2>Scores on {fields.sizes['time']} of {there} held-out snapshots</h2>",
+        evaluate(found.mask, truth).T.to_html(float_format="{:.3f}".format, na_rep="–"),
+        "<h2>Confusion</h2>",
+        _confusion(confusion(found.mask, truth)),
+    ]
+    for name, step in (("Best", int(np.nanargmax(each))), ("Worst", int(np.nanargmin(each)))):
+        figure = static(fields, found.mask, truth, channel=detector.channels[0], time=step)
+        parts += [f"<h2>{name} snapshot: mean IoU {each[step]:.3f}</h2>", _picture(figure, f"{name} snapshot")]
+    parts += ["<h2>Reliability</h2>", _picture(_diagram(table), "reliability diagram"), _brier(table)]
+    columns = [name for name in ("time", *SHOWN) if name in storms]
+    shown = storms.sort_values("area_km2", ascending=False).head(20)[columns]
+    listed = shown.to_html(index=False, float_format="{:.4g}".format)
+    return [*parts, f"<h2>Largest of {len(storms)} events</h2>", listed]
+
+
+def _diagram(table: pd.DataFrame) -> "Figure":
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5.0, 4.4), layout="constrained")
+    axes = figure.subplots()
+    axes.plot([0, 1], [0, 1], color="#b0b0b0", linewidth=1)
+    for name in CLASSES[1:]:
+        rows = table[table["class"] == name]
+        size = 12 + 60 * np.sqrt(rows.pixels / max(rows.pixels.max(), 1)) if len(rows) else []
+        axes.plot(rows.forecast, rows.observed, color=styles.CLASS_COLORS[name], label=name)
+        axes.scatter(rows.forecast, rows.observed, s=size, color=styles.CLASS_COLORS[name])
+    axes.set_xlabel("probability said")
+    axes.set_ylabel("share that came true")
+    axes.set_aspect("equal")
+    axes.legend(frameon=False)
+    return figure
+
+
+def _brier(table: pd.DataFrame) -> str:
+    rows = {"Brier score": table.attrs["brier"], "of the class's frequency": table.attrs["brier_of_frequency"]}
+    return pd.DataFrame(rows).T.to_html(float_format="{:.5f}".format)
+
+
+def _confusion(counts: np.ndarray) -> str:
+    shares = 100 * counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    index = [f"true {name} ({total:,} pixels)" for name, total in zip(CLASSES, counts.sum(axis=1), strict=True)]
+    return pd.DataFrame(shares, index, [f"found {name} (%)" for name in CLASSES]).to_html(float_format="{:.1f}".format)
+
+
+def _picture(figure: "Figure", said: str) -> str:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=100, bbox_inches="tight")
+    return f'<img alt="{said}" src="data:image/png;base64,{b64encode(buffer.getvalue()).decode()}">'
+
+
+def _listed(facts: dict[str, Any]) -> str:
+    return f"<pre>{html.escape(json.dumps(facts, indent=1, ensure_ascii=False))}</pre>"
+
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head><meta charset="utf-8"><title>{title}</title>
+<style>
+body {{ font: 15px/1.45 system-ui, sans-serif; max-width: 62em; margin: 2em auto; padding: 0 1em; color: #222; }}
+table {{ border-collapse: collapse; font-size: 13px; }}
+td, th {{ padding: 0.2em 0.7em; border: 0; border-bottom: 1px solid #ddd; text-align: right; }}
+img {{ max-width: 100%; }}
+pre {{ background: #f6f6f6; padding: 1em; overflow-x: auto; font-size: 12px; }}
+</style></head>
+<body>
+{body}
+</body>
+</html>
+"""

@@ -1,0 +1,44 @@
+"""The report of a training is one page that says how it went and asks nobody."""
+
+import re
+
+import pytest
+
+from climlab_dl import archive, synthetic
+from climlab_dl.models.deeplab import DeepLab
+from climlab_dl.plot import report
+from climlab_dl.training.climate_archive import ClimateArchive
+from climlab_dl.training.loop import train
+from climlab_dl.training.losses import WeightedCrossEntropy
+from climlab_dl.training.run import Run
+
+
+@pytest.mark.slow
+def test_a_report_has_scores_curves_maps_reliability_storms_and_the_run(tmp_path):
+    archive.save(synthetic.atmosphere(times=6, shape=(32, 64), seed=0), tmp_path / "fields.nc")
+    run = Run(
+        data=ClimateArchive(source=str(tmp_path / "fields.nc"), channels=("TMQ", "PSL")),
+        model=DeepLab.small(),
+        loss=WeightedCrossEntropy(),
+        steps=2,
+        report_every=1,
+        evaluate_every=1,
+    )
+    for _ in train(run, tmp_path / "run"):
+        pass
+    path = report.report(tmp_path / "run")
+    page = path.read_text()
+    assert path == tmp_path / "run" / "report.html"
+    assert "finished at step 2 of 2" in page
+    assert page.count("data:image/png;base64,") == 4
+    for part in ("Scores on 2 of 2 held-out snapshots", "all background", "Brier score", "Worst snapshot", "events"):
+        assert part in page
+    assert "climlab_dl.models.deeplab.DeepLab" in page
+    assert re.findall(r"(?:src|href)=\"(?!data:)", page) == []
+
+
+def test_a_run_that_has_not_begun_is_reported_as_such(tmp_path):
+    (tmp_path / "run").mkdir()
+    assert "starting at step 0 of 0" in report.report(tmp_path / "run").read_text()
+    with pytest.raises(FileNotFoundError, match="no run folder"):
+        report.report(tmp_path / "absent")
