@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from climlab_dl.climate.fields import CLASSES
+from climlab_dl.parallel import ranks
 from climlab_dl.training import checkpoint
 from climlab_dl.training.folder import RunFolder
 from climlab_dl.training.run import Run
@@ -55,7 +56,7 @@ class Detector:
 
     @classmethod
     def load(cls, path: str | Path) -> "Detector":
-        """Read a checkpoint, or the best (else the latest) of a run's folder.
+        """Read a checkpoint, or the best (else the latest) of a run's folder, onto this rank's GPU if it has one.
 
         Raises
         ------
@@ -145,7 +146,7 @@ def _read(path: Path, sha256: str) -> Detector:
     model = Run.from_json(state["run"]).model.build(len(facts["channels"]), len(facts["classes"]))
     model.load_state_dict(state["model"])
     return Detector(
-        model=model.eval(),
+        model=model.to(ranks.device()).eval(),
         channels=tuple(facts["channels"]),
         classes=tuple(facts["classes"]),
         mean=np.asarray(facts["mean"], np.float32),

@@ -1,7 +1,9 @@
 """Detection over a whole archive: one output for each input file, by as many processes as there are.
 
-    engines.map(outputs.into("masks", detector), files)         in a notebook, on its engines
-    for path in outputs.share(files, into, rank, ranks): ...    in a batch script, on its ranks
+    engines.map(make, files)                                    in a notebook, on its engines
+    for path in outputs.share(files, make, rank, ranks): ...    in a batch script, on its ranks
+
+where ``make = outputs.into("masks", detector)``; what `parallel.archive_map.dask_workers` gives takes it too.
 
 An output that is there and was made by the same weights and options is not made again, so a job that was killed is
 simply started again. Outputs of the same input by the same weights are the same, byte by byte.

@@ -124,3 +124,13 @@ def test_what_cannot_be_is_refused(weights, files, tmp_path):
     twice = [Path("a/day.nc"), Path("b/day.nc")]
     with pytest.raises(ValueError, match=r"several inputs.*day\.nc"):
         list(outputs.share(twice, outputs.into(tmp_path, weights)))
+
+
+@pytest.mark.mpi
+@pytest.mark.slow
+def test_two_ranks_make_what_one_process_makes_byte_by_byte(weights, files, tmp_path, mpiexec):
+    alone = [path.read_bytes() for path in outputs.share(files, outputs.into(tmp_path / "alone", weights))]
+    script = Path(__file__).parents[1] / "mpi" / "share_detections.py"
+    said = mpiexec(2, script, str(weights), str(tmp_path / "both"), *map(str, files))
+    assert sorted(said.split("\n")[:2]) == ["0 day0.nc", "1 day2.nc"]
+    assert [(tmp_path / "both" / path.with_suffix(".nc").name).read_bytes() for path in files] == alone
