@@ -64,7 +64,8 @@ class Run:
     epochs, steps
         How long: give one of them. A step is one update, by all ranks together.
     batch_size
-        Samples per rank and backward pass.
+        Samples per rank and backward pass. Batch normalisation sees these alone, so that two ranks with 4 differ a
+        little from one with 8; with group normalisation, or none, they agree to rounding.
     accumulate
         Backward passes per step.
     rate_scaling, reference_batch

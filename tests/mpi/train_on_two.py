@@ -10,6 +10,8 @@ import numpy as np
 import torch
 from runs import CHANNELS, Fault, assert_same, tiny
 
+from climlab_dl.cosmology import volumes
+from climlab_dl.cosmology.volumes import Volume
 from climlab_dl.models.tiramisu import Tiramisu
 from climlab_dl.parallel import ranks
 from climlab_dl.parallel.allreduce import Exchange
@@ -20,6 +22,7 @@ from climlab_dl.training.losses import WeightedCrossEntropy
 from climlab_dl.training.metrics import Segmentation
 from climlab_dl.training.precision import Precision
 from climlab_dl.training.statistics import Statistics
+from climlab_dl.training.universes import Universes
 
 archive, out = sys.argv[1], Path(sys.argv[2])
 
@@ -135,6 +138,27 @@ def a_staged_archive_trains_to_the_same_bits() -> None:
     assert [report.epoch for report in reports] == [1, 1, 2]
 
 
+def universes_have_the_statistics_of_all_that_is_trained_on() -> None:
+    random = np.random.default_rng(5)
+    cubes = random.poisson(3.0, (5, 4, 4, 4, 1)).astype(np.int16)
+    unit = random.uniform(-1, 1, (5, 1))
+    with ranks.together("writing universes"):
+        for number in range(5) if ranks.rank() == 0 else ():
+            volume = Volume(
+                counts=cubes[number],
+                source=out,
+                names=("Omega_m",),
+                unit=unit[number],
+                physical=0.3 + 0.1 * unit[number],
+            )
+            volumes.save(volume, out / "universes" / f"universe_{number}.h5")
+    facts = Universes(source=str(out / "universes"), held_out=0.2).prepare(seed=0).facts
+    logs = np.log1p(cubes[:4].astype(np.float64))
+    np.testing.assert_allclose([facts["mean"][0], facts["std"][0]], [logs.mean(), logs.std()], rtol=1e-7)
+    np.testing.assert_allclose(facts["target_mean"], (0.3 + 0.1 * unit[:4]).mean(), rtol=1e-12)
+    np.testing.assert_allclose(facts["target_std"], (0.1 * unit[:4]).std(), rtol=1e-12)
+
+
 PROOFS: list[Callable[[], None]] = [
     two_ranks_with_batches_of_4_train_for_the_caller_to_compare_with_one_of_8,
     a_stopped_training_resumes_bit_by_bit_with_dropout_norm_lag_and_fp16,
@@ -145,6 +169,7 @@ PROOFS: list[Callable[[], None]] = [
     a_signal_to_one_rank_ends_both_on_the_same_step,
     a_staged_archive_trains_to_the_same_bits,
     statistics_are_those_of_the_whole_archive,
+    universes_have_the_statistics_of_all_that_is_trained_on,
     scores_count_each_sample_once,
 ]
 

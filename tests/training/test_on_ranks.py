@@ -36,6 +36,7 @@ def proven(mpiexec, labelled, tmp_path_factory) -> tuple[str, Path]:
         "a_signal_to_one_rank_ends_both_on_the_same_step",
         "a_staged_archive_trains_to_the_same_bits",
         "statistics_are_those_of_the_whole_archive",
+        "universes_have_the_statistics_of_all_that_is_trained_on",
         "scores_count_each_sample_once",
     ],
 )
@@ -73,11 +74,11 @@ def test_four_ranks_exchange_gradients_by_any_route_alike(mpiexec, labelled, tmp
 
 def test_a_killed_rank_costs_the_steps_since_the_checkpoint_and_nothing_else(mpiexec, labelled, tmp_path):
     script = SCRIPTS / "killed.py"
-    mpiexec(2, script, str(labelled), str(tmp_path / "whole"), "-1", "0")
+    mpiexec(2, script, str(labelled), str(tmp_path / "whole"), "-1", "0", "10")
     for rank, step in ((0, 5), (1, 8)):
         with pytest.raises(AssertionError, match=r"killed\.py"):
-            mpiexec(2, script, str(labelled), str(tmp_path / "killed"), str(rank), str(step))
-    mpiexec(2, script, str(labelled), str(tmp_path / "killed"), "-1", "0")
+            mpiexec(2, script, str(labelled), str(tmp_path / "killed"), str(rank), str(step), "10")
+    mpiexec(2, script, str(labelled), str(tmp_path / "killed"), "-1", "0", "10")
     ours, theirs = (load(RunFolder(tmp_path / name).latest() or "")["model"] for name in ("killed", "whole"))
     assert [name for name in ours if not torch.equal(ours[name], theirs[name])] == []
     measured = ["step", "epoch", "loss"]
