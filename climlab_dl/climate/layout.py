@@ -19,7 +19,7 @@ class Layout:
     Parameters
     ----------
     lat, lon
-        Degrees of the ordered rows and columns; longitudes of a region that crosses 0 go beyond 360.
+        Degrees of the ordered rows and columns; those of a region continue across 0 and 360.
     rows, columns
         Which of the user's rows and columns they are.
     wrap
@@ -56,10 +56,9 @@ class Layout:
         # Rounding must not take a column at -1e-14 to the far end of 0..360.
         east = np.asarray(np.round(lon % 360, 9) % 360 if wrap else np.unwrap(lon, period=360), np.float64)
         columns = np.argsort(east, kind="stable")
-        shift = 0 if wrap else 360 * np.floor(east.min() / 360)
         return cls(
             lat=lat[rows],
-            lon=east[columns] - shift,
+            lon=east[columns],
             rows=rows,
             columns=columns,
             wrap=wrap,

@@ -103,6 +103,17 @@ def test_a_region_on_the_dateline_is_cut_there():
         assert polygon_area_km2(geometry) == pytest.approx(table["area_km2"].item())
 
 
+def test_the_far_ends_of_a_region_on_the_dateline_are_not_joined():
+    # On the map the columns 170.5..179.5 lie at one end and -179.5..-170.5 at the other.
+    lat, lon = np.arange(0.5, 10), np.arange(170.5, 190)
+    values = np.zeros((10, 20))
+    values[4] = 1
+    table, (geometry,) = outlined(grid_mask(values, lat, lon))
+    parts = [shapely.bounds(shapely.Polygon(part[0])).tolist() for part in geometry["coordinates"]]
+    assert sorted(parts) == [[-180, 4, -170, 5], [170, 4, 180, 5]]
+    assert polygon_area_km2(geometry) == pytest.approx(table["area_km2"].item())
+
+
 def test_a_tolerance_leaves_out_corners_and_moves_the_outline_no_further():
     distance = sphere.great_circle_km(np.linspace(-89, 89, 90)[:, None], np.arange(0, 360, 2), 20, 100)
     mask = grid_mask((distance < 3000) * 2.0)

@@ -52,6 +52,23 @@ def test_a_spell_ends_where_the_transport_drops_or_the_archive_has_a_gap():
     assert spells.rate(36 + 25, river, strong) == 1
 
 
+def test_uneven_steps_count_with_their_length():
+    # The first snapshot stands for 6 hours; 6 + 12 + 12 = 30 hours lift 600 kg/m/s from AR 1 to AR 2 at the third.
+    spells = RiverSpells(step_hours=6, max_gap_hours=24)
+    river, ivt = np.array([[True]]), np.array([[600.0]])
+    assert [spells.rate(hours, river, ivt).item() for hours in (0, 12, 24)] == [1, 1, 2]
+
+
+@pytest.mark.parametrize("end", ["gap", "restart"])
+def test_a_new_spell_forgets_how_strong_the_old_one_was(end):
+    spells = RiverSpells(step_hours=24, max_gap_hours=24)
+    river = np.array([[True]])
+    assert spells.rate(0, river, np.array([[1300.0]])) == 5
+    if end == "restart":
+        spells.restart()
+    assert spells.rate(25 if end == "gap" else 24, river, np.array([[300.0]])) == 1
+
+
 def test_the_strongest_hour_of_a_spell_counts():
     spells = RiverSpells(step_hours=24, max_gap_hours=24)
     river = np.array([[True]])

@@ -106,6 +106,24 @@ def test_teca_table_has_the_columns_and_units_of_tc_trajectory(tmp_path):
     assert float(rows[1][-1]) == pytest.approx(4 * 4 * 111.195 * np.cos(np.radians(20)), rel=1e-3)
 
 
+def test_the_wind_duration_of_a_teca_table_counts_storm_winds_only(tmp_path):
+    mask, fields = storms()
+    fields["UBOT"][0] = fields["VBOT"][0] = 10.0  # 14 m/s for the first 6 of 12 hours; 34 knots are 17.5 m/s
+    lines = events.to_teca(events.find(mask, fields), tmp_path / "tracks.csv").read_text().splitlines()
+    assert [line.split(", ")[6:8] for line in lines[5:]] == [["0.5", "0.25"]] * 3
+
+
+def test_a_track_file_that_is_open_can_be_written_again(tmp_path):
+    # pydata/xarray#10679, #2376: overwriting a file that a notebook had open corrupted it.
+    mask, fields = storms()
+    path = events.to_netcdf(events.find(mask, fields), tmp_path / "tracks.nc")
+    with xr.open_dataset(path) as old:
+        events.to_netcdf(events.find(mask * (mask == 1), fields), path)
+        assert old["rowSize"].values.tolist() == [3, 1]
+    assert len(events.read_tracks(path)) == 3
+    assert [p.name for p in tmp_path.iterdir()] == ["tracks.nc"]
+
+
 @pytest.mark.parametrize("calendar", ["standard", "360_day"])
 def test_a_teca_table_is_read_back(tmp_path, calendar):
     table = events.find(*storms(calendar))
