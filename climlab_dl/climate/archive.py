@@ -15,11 +15,12 @@ from pathlib import Path
 import xarray as xr
 
 from climlab_dl.climate.checks import look
+from climlab_dl.climate.combining import combine
 from climlab_dl.climate.derived import complete, require
 from climlab_dl.climate.fields import FAMILIES, FIELDS
 from climlab_dl.climate.formats import read
 from climlab_dl.climate.grid import restore
-from climlab_dl.climate.parts import MASK, combine
+from climlab_dl.climate.labels import MASK
 from climlab_dl.climate.report import Report, survey
 from climlab_dl.climate.writing import save
 
@@ -62,7 +63,7 @@ def open(source: Source, *, names: Mapping[str, str | None] | None = None) -> xr
 
 
 def sample() -> Path:
-    """Folder of the packaged sample archive: T63 model weather, 96 x 192, 40 daily then 20 six-hourly snapshots (CC0)."""
+    """Folder of the packaged sample archive: T63 model weather, 40 daily, then 20 six-hourly snapshots (CC0)."""
     return Path(str(files("climlab_dl"))) / "data" / "sample"
 
 

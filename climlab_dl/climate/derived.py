@@ -6,8 +6,8 @@ import numpy as np
 import xarray as xr
 
 from climlab_dl.climate.fields import FAMILIES, FIELDS, GRAVITY, missing
+from climlab_dl.climate.labels import LABELS, MASK
 from climlab_dl.climate.mesh import Mesh, mesh_of
-from climlab_dl.climate.parts import LABELS, MASK
 
 TRANSPORT_TOP = 200.0
 """Pressure in hPa above which water vapour transport is not counted, as in most river catalogues."""

@@ -17,7 +17,7 @@ from climlab_dl.climate import times
 from climlab_dl.climate.checks import beyond
 from climlab_dl.climate.fields import CLASSES, FIELDS, Field
 from climlab_dl.climate.grid import Grid
-from climlab_dl.climate.parts import MASK
+from climlab_dl.climate.labels import MASK
 
 
 @dataclass(frozen=True, kw_only=True)

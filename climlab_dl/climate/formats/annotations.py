@@ -13,7 +13,8 @@ import xarray as xr
 
 from climlab_dl.climate import times
 from climlab_dl.climate.formats.header import Header
-from climlab_dl.climate.parts import ANNOTATOR, LABELS, MASK, Content, Part, as_classes
+from climlab_dl.climate.labels import ANNOTATOR, LABELS, MASK, as_classes
+from climlab_dl.climate.parts import Content, Part
 
 log = logging.getLogger(__name__)
 

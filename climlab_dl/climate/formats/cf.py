@@ -14,7 +14,8 @@ from climlab_dl.climate.fields import FAMILIES, FIELDS, named
 from climlab_dl.climate.formats.header import VERSIONS, Header
 from climlab_dl.climate.formats.levels import STANDARD_AXIS, HybridPressure, offers
 from climlab_dl.climate.formats.opening import unreadable
-from climlab_dl.climate.parts import ANNOTATOR, LABELS, MASK, Content, Part, as_mask
+from climlab_dl.climate.labels import ANNOTATOR, LABELS, MASK, as_mask
+from climlab_dl.climate.parts import Content, Part
 from climlab_dl.climate.units import SAME, Conversion, conversion
 
 log = logging.getLogger(__name__)
@@ -192,7 +193,9 @@ def _reader(
     """Read a variable with ``dims`` before latitude and longitude; any other dimension holds one value."""
     first = headers[0]
     single = {d: 0 for d in first.beside(first.dataset[name]) if d not in dims} | dict(fixed or {})
-    variables = [header.dataset.variables[name].isel(single) for header in headers]
+    variables = [header.dataset.variables[name] for header in headers]
+    if single:
+        variables = [variable.isel(single) for variable in variables]
     return Variables([header.path for header in headers], variables, first.time_dim, (*dims, first.row, first.column))
 
 

@@ -14,7 +14,7 @@ from dask.local import get_sync
 
 from climlab_dl.climate import times
 from climlab_dl.climate.fields import FIELDS
-from climlab_dl.climate.parts import LABELS, MASK, labelled
+from climlab_dl.climate.labels import LABELS, MASK, labelled
 from climlab_dl.files import beside
 
 log = logging.getLogger(__name__)

@@ -21,7 +21,8 @@ from climlab_dl.climate import times
 from climlab_dl.climate.fields import BACKGROUND, CAM5, CLASSES
 from climlab_dl.climate.formats.opening import hdf5
 from climlab_dl.climate.grid import Grid, by_shape
-from climlab_dl.climate.parts import ANNOTATOR, LABELS, MASK, Content, Part, as_bits, as_classes, as_mask, labelled
+from climlab_dl.climate.labels import ANNOTATOR, LABELS, MASK, as_bits, as_classes, as_mask, labelled
+from climlab_dl.climate.parts import Content, Part
 from climlab_dl.files import beside
 
 log = logging.getLogger(__name__)

@@ -20,7 +20,8 @@ from climlab_dl.climate import times
 from climlab_dl.climate.fields import BACKGROUND, CAM5, CYCLONE, RIVER
 from climlab_dl.climate.formats.opening import hdf5
 from climlab_dl.climate.grid import Grid, by_shape
-from climlab_dl.climate.parts import MASK, Content, Part
+from climlab_dl.climate.labels import MASK
+from climlab_dl.climate.parts import Content, Part
 
 log = logging.getLogger(__name__)
 

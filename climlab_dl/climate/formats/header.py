@@ -29,13 +29,13 @@ class Header:
         self.lon = self._coordinate("longitude", ("degrees_east", "degree_east"), _LONGITUDES)
         self.grid = Grid.of(self.lat.values, self.lon.values, str(path))
         self.row, self.column = str(self.lat.dims[0]), str(self.lon.dims[0])
-        candidates = (dataset[name].variable for name in _TIMES if name in dataset.variables)
-        self.time = next((variable for variable in candidates if variable.ndim <= 1), None)
+        candidates = (dataset.variables[name] for name in _TIMES if name in dataset.variables)
+        self.time = next((variable.load() for variable in candidates if variable.ndim <= 1), None)
         in_dims = next((n for n in _TIMES if n in dataset.dims), "")
         self.time_dim = str(self.time.dims[0]) if self.time is not None and self.time.ndim else in_dims
         self.snapshots = dataset.sizes.get(self.time_dim, 1)
 
-    def _coordinate(self, name: str, units: tuple[str, ...], spellings: tuple[str, ...]) -> xr.DataArray:
+    def _coordinate(self, name: str, units: tuple[str, ...], spellings: tuple[str, ...]) -> xr.Variable:
         found = [
             variable
             for key, variable in self.dataset.variables.items()
@@ -48,13 +48,13 @@ class Header:
                 f"{self.path} has no {name} (found variables {', '.join(map(str, self.dataset.variables))}); "
                 f"expected one with the attribute units = {units[0]!r}."
             )
-        return xr.DataArray(min(found, key=lambda v: v.ndim if v.ndim else 9))
+        return min(found, key=lambda v: v.ndim if v.ndim else 9).load()
 
     def pressure(self, dim: str) -> np.ndarray | None:
         """Levels of a dimension in hPa, or None where it is not one of pressure."""
         if dim not in self.dataset.variables:
             return None
-        levels = self.dataset[dim]
+        levels = self.dataset.variables[dim].load()
         unit = str(levels.attrs.get("units", ""))
         to_pascal = conversion(unit, "Pa")
         if (
@@ -81,7 +81,7 @@ class Header:
         sizes = {d: n for d, n in self.dataset.sizes.items() if d != self.time_dim}
         gridded = {k: v for k, v in self.dataset.variables.items() if not v.dims or self.row in v.dims}
         described = tuple((name, v.dims, v.attrs.get("units")) for name, v in gridded.items())
-        axes = (self.dataset.variables[d] for d in sizes if d in self.dataset.variables)
+        axes = (self.dataset.variables[d].load() for d in sizes if d in self.dataset.variables)
         calendar = "" if self.time is None else self.time.attrs.get("calendar", "")
         return described, tuple(sizes.items()), self.time_dim, calendar, *(axis.values.tobytes() for axis in axes)
 

@@ -8,7 +8,7 @@ import xarray as xr
 
 from climlab_dl import archive
 from climlab_dl.climate.fields import CYCLONE, RIVER
-from climlab_dl.climate.parts import MASK_ATTRIBUTES
+from climlab_dl.climate.labels import MASK_ATTRIBUTES
 
 
 @pytest.fixture

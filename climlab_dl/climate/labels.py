@@ -1,0 +1,79 @@
+"""Labels of pixels: masks of classes, several labellings as bits, and what is neither."""
+
+import numpy as np
+import xarray as xr
+
+from climlab_dl.climate.fields import BACKGROUND, CLASSES, CYCLONE, RIVER, UNLABELLED
+
+MASK = "mask"
+LABELS = "labels"
+"""Variable with every labelling of a source that has several: (time, annotator, lat, lon), one bit a class."""
+
+ANNOTATOR = "annotator"
+"""The dimension of `LABELS` before latitude and longitude."""
+
+MASK_ATTRIBUTES = {
+    "long_name": "class of weather",
+    "flag_values": np.arange(len(CLASSES), dtype=np.int8),
+    "flag_meanings": " ".join(CLASSES),
+}
+LABELS_ATTRIBUTES = {
+    "long_name": "classes of weather as each annotator drew them",
+    "flag_masks": np.array([1, 2], np.int8),
+    "flag_meanings": " ".join(CLASSES[1:]),
+}
+
+
+def as_mask(values: np.ndarray, where: str) -> np.ndarray:
+    """Labels as int8 classes; what is missing becomes `UNLABELLED`.
+
+    Raises
+    ------
+    ValueError
+        When labels are not whole numbers, or none of the classes.
+    """
+    values = np.asarray(values)
+    if values.dtype.kind == "f":
+        values = np.where(np.isnan(values), UNLABELLED, values)
+        if (values != np.rint(values)).any():
+            odd = values[values != np.rint(values)]
+            raise ValueError(
+                f"{where}: labels are not whole numbers (found {odd[0]:g}); expected classes 0 {CLASSES[0]}, "
+                f"1 {CLASSES[1]}, 2 {CLASSES[2]}. If these are probabilities, label with their largest first."
+            )
+    low, high = int(values.min(initial=0)), int(values.max(initial=0))
+    if low < UNLABELLED or high > RIVER:
+        raise ValueError(
+            f"{where}: labels {low}..{high} are out of range; expected 0 {CLASSES[0]}, 1 {CLASSES[1]}, "
+            f"2 {CLASSES[2]} (and {UNLABELLED} where nobody labelled). Renumber them, or open with "
+            "names={'their name': None} to leave them out."
+        )
+    return values.astype(np.int8)
+
+
+def as_bits(masks: np.ndarray) -> np.ndarray:
+    """Masks as one bit a class: 1 cyclone, 2 river."""
+    return np.where(masks == CYCLONE, 1, np.where(masks == RIVER, 2, 0)).astype(np.int8)
+
+
+def as_classes(labels: np.ndarray) -> np.ndarray:
+    """Bits of `as_bits` as classes; where both are set it is a cyclone, as in Kurth et al. 2018."""
+    return np.where(labels & 1, CYCLONE, np.where(labels & 2, RIVER, BACKGROUND)).astype(np.int8)
+
+
+def labelled(snapshot: xr.Dataset) -> np.ndarray:
+    """Mask of a snapshot for a layout that knows no unlabelled pixels.
+
+    Raises
+    ------
+    ValueError
+        When it has some.
+    """
+    mask = snapshot[MASK].values
+    if (mask == UNLABELLED).any():
+        raise ValueError(
+            f"The mask of {snapshot['time'].values} has {int((mask == UNLABELLED).sum())} unlabelled pixels "
+            f"({UNLABELLED}), which this layout cannot say. Make them background first, with fields.mask.clip(min=0), "
+            "or save as .nc or .zarr."
+        )
+    return mask
