@@ -133,7 +133,7 @@ class Rivers:
         """Return the rule of Guan & Waliser (2015); it needs IVT and its parts TUQ and TVQ.
 
         ``limit`` is the local 85th percentile of IVT in the season, ``heuristics.local_percentile(ivt, 85)`` of the
-        fields of that season.
+        fields of that season; ``fields.groupby("time.season").map(...)`` goes through a whole archive.
         """
         return cls(where=AboveLocal(limit=limit, floor=floor), shape=TransportShape())
 
