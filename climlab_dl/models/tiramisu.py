@@ -84,7 +84,7 @@ class Tiramisu:
     @classmethod
     def small(cls, *, padding: Padding = "periodic") -> Self:
         """For a laptop and maps of about 100 x 200: the same network with fewer, thinner layers, and normalised."""
-        return cls(blocks=(2, 2, 3, 4), growth=12, kernel=3, stem=24, dropout=0.0, norm="batch", padding=padding)
+        return cls(blocks=(1, 2, 3, 4), growth=12, kernel=3, stem=24, dropout=0.0, norm="batch", padding=padding)
 
     @property
     def stride(self) -> int:
