@@ -77,9 +77,9 @@ def attributes(path: str | Path) -> dict[str, Any]:
 
 
 def _channels_last(counts: NDArray[Any], path: Path) -> NDArray[Any]:
-    if counts.ndim == 3:
-        return counts[..., None]
     shape: Sequence[int] = counts.shape
+    if counts.ndim == 3 and len(set(shape)) == 1:
+        return counts[..., None]
     if counts.ndim == 4 and shape[0] == shape[1] == shape[2]:
         return counts
     if counts.ndim == 4 and shape[1] == shape[2] == shape[3]:

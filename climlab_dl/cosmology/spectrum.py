@@ -39,11 +39,13 @@ def power(counts: NDArray[Any], box_size_mpc_h: float, *, shot_noise: bool = Fal
         A row for each bin of one fundamental wavenumber's width up to the Nyquist wavenumber: ``k`` in h/Mpc (mean over
         the modes), ``P`` in (Mpc/h)^3, ``modes``. The voxels' own smoothing is divided out.
     """
-    modes = _modes(counts)
-    auto = _shells(np.abs(modes) ** 2) * box_size_mpc_h**3
-    noise = 0.0 if shot_noise else box_size_mpc_h**3 / float(np.sum(counts, dtype=np.float64))
     shells = _geometry(counts.shape[0])
-    return pd.DataFrame({"k": shells.k * 2 * np.pi / box_size_mpc_h, "P": auto - noise, "modes": shells.count})
+    squared = np.abs(_modes(counts)) ** 2
+    if not shot_noise:
+        # Counting is not smoothing for the noise of single particles: it has no part in the window (Jing 2005, eq. 10).
+        squared -= 1 / (float(np.sum(counts, dtype=np.float64)) * shells.window**2)
+    auto = _shells(squared) * box_size_mpc_h**3
+    return pd.DataFrame({"k": shells.k * 2 * np.pi / box_size_mpc_h, "P": auto, "modes": shells.count})
 
 
 def cross_correlation(one: NDArray[Any], other: NDArray[Any], box_size_mpc_h: float) -> pd.DataFrame:

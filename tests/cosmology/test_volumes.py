@@ -1,0 +1,126 @@
+import h5py
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from climlab_dl.cosmology import volumes
+from climlab_dl.cosmology.volumes import Volume
+
+
+@pytest.fixture
+def volume(tmp_path):
+    counts = np.random.default_rng(0).poisson(1.0, (8, 8, 8, 2)).astype(np.int16)
+    return Volume(
+        counts=counts,
+        source=tmp_path / "made",
+        names=("Omega_m", "sigma_8"),
+        unit=np.array([-0.5, 0.25]),
+        physical=np.array([0.275, 0.88]),
+        redshifts=np.array([0.0, 1.5]),
+        box_size_mpc_h=128.0,
+    )
+
+
+def test_hdf5_gives_back_what_was_written(volume, tmp_path):
+    path = volumes.save(volume, tmp_path / "deep" / "one.h5", seed=7)
+    (found,) = volumes.read(path)
+    np.testing.assert_array_equal(found.counts, volume.counts)
+    assert found.counts.dtype == np.int16
+    assert found.parameters == {"Omega_m": 0.275, "sigma_8": 0.88}
+    np.testing.assert_array_equal(found.unit, volume.unit)
+    np.testing.assert_array_equal(found.redshifts, volume.redshifts)
+    assert (found.box_size_mpc_h, found.periodic, found.attributes["seed"]) == (128.0, True, 7)
+    assert volumes.attributes(path)["seed"] == 7
+    assert [p.name for p in path.parent.iterdir()] == ["one.h5"]
+
+
+def test_channels_first_and_x_y_files_are_read_the_same(volume, tmp_path):
+    with h5py.File(tmp_path / "lbann.hdf5", "w") as file:
+        file["full"], file["unitPar"] = np.moveaxis(volume.counts, -1, 0), volume.unit
+    with h5py.File(tmp_path / "crop.h5", "w") as file:
+        file["x"], file["y"] = volume.counts, volume.unit
+    for name in ("lbann.hdf5", "crop.h5"):
+        (found,) = volumes.read(tmp_path / name)
+        np.testing.assert_array_equal(found.counts, volume.counts)
+        np.testing.assert_array_equal(found.unit, volume.unit)
+    assert not found.periodic  # a crop's sides do not touch
+
+
+def test_the_content_decides_and_not_the_name(volume, tmp_path):
+    volumes.save(volume, tmp_path / "one.h5").rename(tmp_path / "one.tfrecord")
+    (found,) = volumes.read(tmp_path / "one.tfrecord")
+    assert found.counts.shape == volume.counts.shape
+
+
+def test_a_file_without_volumes_says_what_it_has(tmp_path):
+    with h5py.File(tmp_path / "other.h5", "w") as file:
+        file["density"] = [1.0]
+    with pytest.raises(ValueError, match=r"'full' or 'x'.*density"):
+        list(volumes.read(tmp_path / "other.h5"))
+    with h5py.File(tmp_path / "flat.h5", "w") as file:
+        file["full"] = np.zeros((4, 5, 6))
+    with pytest.raises(ValueError, match=r"\(4, 5, 6\).*channels"):
+        list(volumes.read(tmp_path / "flat.h5"))
+
+
+def test_folders_globs_and_lists_are_found_in_order(volume, tmp_path):
+    paths = [volumes.save(volume, tmp_path / f"universe_{i:05d}.h5") for i in (2, 0, 1)]
+    expected = sorted(paths)
+    assert volumes.files(tmp_path) == expected
+    assert volumes.files(str(tmp_path / "universe_*.h5")) == expected
+    assert volumes.files(paths) == paths
+    assert len(list(volumes.open(tmp_path))) == 3
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        volumes.files(tmp_path / "nowhere")
+
+
+def test_subvolumes_tile_the_cube_and_lose_their_periodicity(volume):
+    pieces = volume.subvolumes(4)
+    assert len(pieces) == 8
+    assert sum(int(p.counts.sum()) for p in pieces) == int(volume.counts.sum())
+    assert {(p.box_size_mpc_h, p.periodic) for p in pieces} == {(64.0, False)}
+    np.testing.assert_array_equal(pieces[1].counts, volume.counts[:4, :4, 4:])
+    assert volume.subvolumes(8) == [volume]
+    with pytest.raises(ValueError, match="does not divide"):
+        volume.subvolumes(3)
+
+
+def test_the_48_symmetries_are_distinct_and_the_first_changes_nothing(volume):
+    turned = {volumes.symmetry(volume.counts, i).tobytes() for i in range(48)}
+    assert len(turned) == 48
+    np.testing.assert_array_equal(volumes.symmetry(volume.counts, 0), volume.counts)
+    with pytest.raises(ValueError, match="48"):
+        volumes.symmetry(volume.counts, 48)
+
+
+@given(st.integers(0, 47), st.integers(0, 47))
+def test_symmetries_form_a_group(one, other):
+    # Two in a row are again one of the 48: a cube numbered throughout recognises which.
+    cube = np.arange(27).reshape(3, 3, 3)
+    both = volumes.symmetry(volumes.symmetry(cube, one), other)
+    assert any(np.array_equal(both, volumes.symmetry(cube, i)) for i in range(48))
+
+
+@given(st.integers(0, 47))
+def test_redshifts_are_turned_together(index):
+    cube = np.random.default_rng(0).integers(0, 9, (4, 4, 4))
+    turned = volumes.symmetry(np.stack([cube, 10 * cube], axis=-1), index)
+    np.testing.assert_array_equal(turned[..., 1], 10 * turned[..., 0])
+
+
+def test_the_prior_is_read_off_the_files():
+    unit = np.array([[-0.5, 0.1], [0.5, 0.3], [0.9, -1.0]])
+    low, high = np.array([0.25, 60.0]), np.array([0.35, 80.0])
+    found = volumes.scaling(unit, (low + high) / 2 + unit * (high - low) / 2)
+    np.testing.assert_allclose(found, (low, high), rtol=1e-12)
+    with pytest.raises(ValueError, match="straight line"):
+        volumes.scaling(unit, unit**2)
+    with pytest.raises(ValueError, match="two"):
+        volumes.scaling(unit[:1], unit[:1])
+
+
+def test_a_volume_without_physical_parameters_says_so(volume, tmp_path):
+    bare = Volume(counts=volume.counts, source=tmp_path / "bare.h5", unit=volume.unit)
+    with pytest.raises(ValueError, match=r"bare\.h5"):
+        _ = bare.parameters
