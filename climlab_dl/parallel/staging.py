@@ -20,6 +20,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
+from climlab_dl.files import beside
 from climlab_dl.parallel import ranks
 
 logger = logging.getLogger(__name__)
@@ -134,9 +135,8 @@ class Staged:
             with (folder / name).open("wb") as file:
                 # Blocks now: a memory map of a disk that fills up later kills the process without a word.
                 os.posix_fallocate(file.fileno(), 0, size)
-        beside = folder / f".plan.{os.getpid()}"
-        beside.write_text(text, encoding="utf-8")
-        beside.replace(known)
+        with beside(known) as new:
+            new.write_text(text, encoding="utf-8")
         return cls(folder)
 
     def __getstate__(self) -> dict[str, Path]:

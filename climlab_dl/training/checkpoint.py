@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from climlab_dl.files import beside
+
 FORMAT = 1
 
 
@@ -18,13 +20,11 @@ def save(path: Path, state: dict[str, Any]) -> None:
     OSError
         If the disk is full, saying how much was needed.
     """
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with beside.open("wb") as file:
+        with beside(path) as new, new.open("wb") as file:
             torch.save({"format": FORMAT, **state}, file)
             file.flush()
             os.fsync(file.fileno())
-        beside.replace(path)
     except (OSError, RuntimeError) as error:
         # torch follows the failure to write by one of its own, about the file's end.
         cause = error.__context__ if isinstance(error, RuntimeError) else error
@@ -36,8 +36,6 @@ def save(path: Path, state: dict[str, Any]) -> None:
                 "Earlier checkpoints are intact; make room and train again to resume from the latest",
             ) from error
         raise
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 def load(path: Path | str) -> dict[str, Any]:

@@ -22,17 +22,14 @@ from typing import Any, Literal, get_args
 
 import pandas as pd
 
+from climlab_dl.files import beside
+
 State = Literal["starting", "running", "stopped", "finished", "failed"]
 
 
-def write_beside(path: Path, text: str) -> None:
-    """Write a text file so that a killed process leaves the old file or the new one."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        beside.write_text(text, encoding="utf-8")
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
+def _write(path: Path, text: str) -> None:
+    with beside(path) as new:
+        new.write_text(text, encoding="utf-8")
 
 
 def _finite(value: Any) -> Any:
@@ -134,7 +131,7 @@ class RunFolder:
         self.checkpoints.mkdir(parents=True, exist_ok=True)
         if not (self._status.exists() and self.status()["state"] == "starting"):
             self.clear_stop()
-        write_beside(self.run_json, run_json)
+        _write(self.run_json, run_json)
         latest = self.latest()
         self.write_status("starting", step=int(latest.stem[5:]) if latest else 0, steps=steps)
 
@@ -144,11 +141,11 @@ class RunFolder:
             raise ValueError(f"state={state!r} is none of {', '.join(get_args(State))}")
         facts = {"state": state, "step": step, "steps": steps, "time": time.time(), "message": message}
         facts |= {"host": socket.gethostname(), "pid": os.getpid()}
-        write_beside(self._status, json.dumps(facts, indent=1))
+        _write(self._status, json.dumps(facts, indent=1))
 
     def write_environment(self, facts: Mapping[str, Any]) -> None:
         """Record where and with what this start of the training runs."""
-        write_beside(self._environment, json.dumps(dict(facts), indent=1))
+        _write(self._environment, json.dumps(dict(facts), indent=1))
 
     def append_progress(self, row: Mapping[str, Any]) -> None:
         """Add one report, which has ``step`` and ``metrics``; it is on its way to the disk when this returns."""
@@ -159,7 +156,7 @@ class RunFolder:
         """Drop the reports after a step, which a training that resumes from there will write again."""
         if self._progress.exists():
             kept = [json.dumps(row) for row in self._rows() if row["step"] <= step]
-            write_beside(self._progress, "".join(line + "\n" for line in kept))
+            _write(self._progress, "".join(line + "\n" for line in kept))
 
     def prune(self, keep: int) -> None:
         """Delete all but the latest ``keep`` checkpoints (and ``best.pt``)."""

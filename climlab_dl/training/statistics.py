@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from climlab_dl.climate.fields import UNLABELLED
+from climlab_dl.files import beside
 from climlab_dl.parallel import ranks
 
 
@@ -127,9 +128,7 @@ class Statistics:
 
     def save_deepcam(self, path: Path | str) -> None:
         """Write DeepCAM's ``stats.h5``: climate/{count, mean, sqmean, minval, maxval}, float32."""
-        path = Path(path)
-        beside = path.with_name(f".{path.name}")
-        with h5py.File(beside, "w") as file:
+        with beside(Path(path)) as new, h5py.File(new, "w") as file:
             group = file.create_group("climate")
             group["count"] = np.float32(self.count)
             for name, values in (
@@ -139,7 +138,6 @@ class Statistics:
                 ("maxval", self.maximum),
             ):
                 group[name] = values.astype(np.float32)
-        beside.replace(path)
 
     @classmethod
     def load_deepcam(cls, path: Path | str, channels: Sequence[str], file_channels: Sequence[str]) -> "Statistics":
