@@ -20,6 +20,7 @@ def test_land_covers_its_known_share_of_the_earth():
         ("Siberia east of the dateline", 66.5, 181.5, True),
         ("Congo", -2.5, 23.5, True),
         ("Antarctica", -89.5, 0.5, True),
+        ("South Pole, on the dateline", -90, 180, True),
         ("Pacific", 0.5, 180.5, False),
         ("Caspian Sea", 42.5, 50.5, False),
         ("North Pole", 89.5, 10.5, False),
