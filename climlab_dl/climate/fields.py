@@ -8,6 +8,7 @@ Pa, degrees Celsius for kelvin, mm for m or an undeclared fill value fall outsid
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import Any
 
 CLASSES = ("background", "cyclone", "river")
 BACKGROUND, CYCLONE, RIVER = 0, 1, 2
@@ -71,278 +72,111 @@ class Family:
     long_name: str
     aliases: tuple[str, ...]
     limits: tuple[float, float]
-    diverging: bool = False
 
+
+# fmt: off
+_FAMILIES = (
+    # name, unit, long name, CF standard name, possible values, names in files
+    ("U", "m s-1", "eastward wind", "eastward_wind", (-250, 250), "U ua UGRD uwnd u-component_of_wind_isobaric"),
+    ("V", "m s-1", "northward wind", "northward_wind", (-250, 250), "V va VGRD vwnd v-component_of_wind_isobaric"),
+    ("T", "K", "temperature", "air_temperature", (130, 340), "T ta TMP air Temperature_isobaric"),
+    ("Q", "kg kg-1", "specific humidity", "specific_humidity", (-1e-3, 0.2),
+     "Q QV hus SPFH shum Specific_humidity_isobaric"),
+    ("Z", "m", "geopotential height", "geopotential_height", (-2000, 60000),
+     "Z H zg HGT Z3 gh Geopotential_height_isobaric"),
+)
+
+_FIELDS = (
+    # name, unit, long name, CF standard name, possible values, colours, names in files
+    ("TMQ", "kg m-2", "total precipitable water", "atmosphere_mass_content_of_water_vapor", (-1, 150), (0, 70),
+     ("tcwv prw TQV IWV PWAT pr_wtr PWAT_entireatmosphere PWAT_entireatmosphere_consideredasasinglelayer_ "
+      "Precipitable_water_entire_atmosphere_single_layer Precipitable_water_entire_atmosphere")),
+    ("U", 850, (-150, 150), (-30, 30)),
+    ("V", 850, (-150, 150), (-30, 30)),
+    ("UBOT", "m s-1", "eastward wind at the lowest level", "eastward_wind", (-150, 150), (-20, 20),
+     "ULML u10 10u VAR_10U U10M uas UGRD_10maboveground UGRD_10m"),
+    ("VBOT", "m s-1", "northward wind at the lowest level", "northward_wind", (-150, 150), (-20, 20),
+     "VLML v10 10v VAR_10V V10M vas VGRD_10maboveground VGRD_10m"),
+    ("QREFHT", "kg kg-1", "specific humidity near the surface", "specific_humidity", (-1e-3, 0.2), (0, 0.022),
+     "huss QV2M Q2 q2m sh2 2sh SPFH_2maboveground"),
+    ("PS", "Pa", "surface pressure", "surface_air_pressure", (30000, 115000), (60000, 104000),
+     "sp PSFC PRES_surface Pressure_surface"),
+    ("PSL", "Pa", "sea level pressure", "air_pressure_at_mean_sea_level", (80000, 115000), (97000, 104000),
+     ("msl SLP mslp prmsl PRMSL_meansealevel MSLET_meansealevel Pressure_reduced_to_MSL_msl "
+      "MSLP_Eta_model_reduction_msl")),
+    ("T", 200, (150, 290), (200, 235)),
+    ("T", 500, (180, 310), (235, 275)),
+    ("PRECT", "m s-1", "precipitation rate", "lwe_precipitation_rate", (-1e-7, 1e-4), (0, 6e-7),
+     "pr mtpr avg_tprate tp PRECTOT PRECTOTCORR PRATE PRATE_surface Precipitation_rate_surface"),
+    ("TS", "K", "surface temperature", "surface_temperature", (80, 370), (240, 310),
+     "skt TSKIN TSK TMP_surface Temperature_surface"),
+    ("TREFHT", "K", "temperature near the surface", "air_temperature", (80, 350), (240, 310),
+     "t2m 2t VAR_2T tas T2 TMP_2maboveground TMP_2m"),
+    ("Z", 1000, (-1500, 7000), (-200, 300)),
+    ("Z", 200, (8000, 14500), (10800, 12600)),
+    ("ZBOT", "m", "height of the lowest level", "", (0, 2000), (50, 70), "HLML"),
+    # What rules need besides the 16 channels.
+    ("U", 200, (-250, 250), (-60, 60)),
+    ("V", 200, (-250, 250), (-60, 60)),
+    ("T", 300, (160, 300), (210, 250)),
+    ("T", 400, (170, 305), (220, 265)),
+    ("Z", 300, (6000, 12000), (8200, 9800)),
+    ("Z", 500, (3500, 7500), (4900, 5950)),
+    ("Z", 850, (-500, 3500), (1000, 1650)),
+    ("IVT", "kg m-1 s-1", "vertically integrated water vapour transport", "", (0, 6000), (0, 1000), "ivt_magnitude"),
+    ("TUQ", "kg m-1 s-1", "vertically integrated eastward water vapour transport",
+     "eastward_atmosphere_water_vapor_transport_across_unit_distance", (-6000, 6000), (-800, 800),
+     "viwve p71.162 UFLXQV uIVT IVTE IVTx IVT_u"),
+    ("TVQ", "kg m-1 s-1", "vertically integrated northward water vapour transport",
+     "northward_atmosphere_water_vapor_transport_across_unit_distance", (-6000, 6000), (-800, 800),
+     "viwvn p72.162 VFLXQV vIVT IVTN IVTy IVT_v"),
+    ("VORT850", "s-1", "relative vorticity at 850 hPa", "atmosphere_relative_vorticity", (-0.02, 0.02),
+     (-2e-4, 2e-4), ""),
+    ("DIV850", "s-1", "divergence of wind at 850 hPa", "divergence_of_wind", (-0.02, 0.02), (-1e-4, 1e-4), ""),
+    ("WIND850", "m s-1", "wind speed at 850 hPa", "wind_speed", (0, 200), (0, 40), ""),
+    ("WINDBOT", "m s-1", "wind speed at the lowest level", "wind_speed", (0, 200), (0, 30), ""),
+)
+# fmt: on
 
 FAMILIES: dict[str, Family] = {
-    "U": Family(
-        unit="m s-1",
-        standard_name="eastward_wind",
-        long_name="eastward wind",
-        aliases=("U", "ua", "UGRD", "uwnd", "u-component_of_wind_isobaric"),
-        limits=(-250, 250),
-        diverging=True,
-    ),
-    "V": Family(
-        unit="m s-1",
-        standard_name="northward_wind",
-        long_name="northward wind",
-        aliases=("V", "va", "VGRD", "vwnd", "v-component_of_wind_isobaric"),
-        limits=(-250, 250),
-        diverging=True,
-    ),
-    "T": Family(
-        unit="K",
-        standard_name="air_temperature",
-        long_name="temperature",
-        aliases=("T", "ta", "TMP", "air", "Temperature_isobaric"),
-        limits=(130, 340),
-    ),
-    "Q": Family(
-        unit="kg kg-1",
-        standard_name="specific_humidity",
-        long_name="specific humidity",
-        aliases=("Q", "QV", "hus", "SPFH", "shum", "Specific_humidity_isobaric"),
-        limits=(-1e-3, 0.2),
-    ),
-    "Z": Family(
-        unit="m",
-        standard_name="geopotential_height",
-        long_name="geopotential height",
-        aliases=("Z", "H", "zg", "HGT", "Z3", "gh", "Geopotential_height_isobaric"),
-        limits=(-2000, 60000),
-    ),
+    name: Family(unit=unit, long_name=text, standard_name=standard, limits=limits, aliases=tuple(names.split()))
+    for name, unit, text, standard, limits, names in _FAMILIES
 }
+"""Fields on pressure levels."""
 
 
-def _cut(family: str, level: int, limits: tuple[float, float], display: tuple[float, float], *aliases: str) -> Field:
-    """Field that is one pressure level of a family; single-level files name it after family and level."""
-    kind = FAMILIES[family]
-    spellings = (
-        f"{n}{mark}" for n in kind.aliases for mark in (f"{level}", f"_{level}", f"_{level}mb", f"_{level}hPa")
-    )
+def _field(row: tuple[Any, ...]) -> Field:
+    """Make a field of a row of the table; of a short one, a cut that is named after its family and level."""
+    if isinstance(row[1], str):
+        name, unit, text, standard, limits, display, names = row
+        family, level, aliases = "", 0, tuple(names.split())
+    else:
+        family, level, limits, display = row
+        kind, name = FAMILIES[family], f"{family}{level}"
+        unit, text, standard = kind.unit, f"{kind.long_name} at {level} hPa", kind.standard_name
+        marks = (f"{level}", f"_{level}", f"_{level}mb", f"_{level}hPa")
+        aliases = tuple(f"{alias}{mark}" for alias in kind.aliases for mark in marks if f"{alias}{mark}" != name)
     return Field(
-        name=f"{family}{level}",
-        unit=kind.unit,
-        long_name=f"{kind.long_name} at {level} hPa",
-        standard_name=kind.standard_name,
+        name=name,
+        unit=unit,
+        long_name=text,
+        standard_name=standard,
         limits=limits,
         display=display,
-        diverging=kind.diverging,
-        aliases=(*(s for s in spellings if s != f"{family}{level}"), *aliases),
+        diverging=limits[0] == -limits[1],
+        aliases=aliases,
         family=family,
         level=level,
     )
 
 
-_ALL = (
-    Field(
-        name="TMQ",
-        unit="kg m-2",
-        long_name="total precipitable water",
-        standard_name="atmosphere_mass_content_of_water_vapor",
-        limits=(-1, 150),
-        display=(0, 70),
-        aliases=(
-            "tcwv",
-            "prw",
-            "TQV",
-            "IWV",
-            "PWAT",
-            "pr_wtr",
-            "PWAT_entireatmosphere",
-            "PWAT_entireatmosphere_consideredasasinglelayer_",
-            "Precipitable_water_entire_atmosphere_single_layer",
-            "Precipitable_water_entire_atmosphere",
-        ),
-    ),
-    _cut("U", 850, (-150, 150), (-30, 30)),
-    _cut("V", 850, (-150, 150), (-30, 30)),
-    Field(
-        name="UBOT",
-        unit="m s-1",
-        long_name="eastward wind at the lowest level",
-        standard_name="eastward_wind",
-        limits=(-150, 150),
-        display=(-20, 20),
-        diverging=True,
-        aliases=("ULML", "u10", "10u", "VAR_10U", "U10M", "uas", "UGRD_10maboveground", "UGRD_10m"),
-    ),
-    Field(
-        name="VBOT",
-        unit="m s-1",
-        long_name="northward wind at the lowest level",
-        standard_name="northward_wind",
-        limits=(-150, 150),
-        display=(-20, 20),
-        diverging=True,
-        aliases=("VLML", "v10", "10v", "VAR_10V", "V10M", "vas", "VGRD_10maboveground", "VGRD_10m"),
-    ),
-    Field(
-        name="QREFHT",
-        unit="kg kg-1",
-        long_name="specific humidity near the surface",
-        standard_name="specific_humidity",
-        limits=(-1e-3, 0.2),
-        display=(0, 0.022),
-        aliases=("huss", "QV2M", "Q2", "q2m", "sh2", "2sh", "SPFH_2maboveground"),
-    ),
-    Field(
-        name="PS",
-        unit="Pa",
-        long_name="surface pressure",
-        standard_name="surface_air_pressure",
-        limits=(30000, 115000),
-        display=(60000, 104000),
-        aliases=("sp", "PSFC", "PRES_surface", "Pressure_surface"),
-    ),
-    Field(
-        name="PSL",
-        unit="Pa",
-        long_name="sea level pressure",
-        standard_name="air_pressure_at_mean_sea_level",
-        limits=(80000, 115000),
-        display=(97000, 104000),
-        aliases=(
-            "msl",
-            "SLP",
-            "mslp",
-            "prmsl",
-            "PRMSL_meansealevel",
-            "MSLET_meansealevel",
-            "Pressure_reduced_to_MSL_msl",
-            "MSLP_Eta_model_reduction_msl",
-        ),
-    ),
-    _cut("T", 200, (150, 290), (200, 235)),
-    _cut("T", 500, (180, 310), (235, 275)),
-    Field(
-        name="PRECT",
-        unit="m s-1",
-        long_name="precipitation rate",
-        standard_name="lwe_precipitation_rate",
-        limits=(-1e-7, 1e-4),
-        display=(0, 6e-7),
-        aliases=(
-            "pr",
-            "mtpr",
-            "avg_tprate",
-            "tp",
-            "PRECTOT",
-            "PRECTOTCORR",
-            "PRATE",
-            "PRATE_surface",
-            "Precipitation_rate_surface",
-        ),
-    ),
-    Field(
-        name="TS",
-        unit="K",
-        long_name="surface temperature",
-        standard_name="surface_temperature",
-        limits=(80, 370),
-        display=(240, 310),
-        aliases=("skt", "TSKIN", "TSK", "TMP_surface", "Temperature_surface"),
-    ),
-    Field(
-        name="TREFHT",
-        unit="K",
-        long_name="temperature near the surface",
-        standard_name="air_temperature",
-        limits=(80, 350),
-        display=(240, 310),
-        aliases=("t2m", "2t", "VAR_2T", "tas", "T2", "TMP_2maboveground", "TMP_2m"),
-    ),
-    _cut("Z", 1000, (-1500, 7000), (-200, 300)),
-    _cut("Z", 200, (8000, 14500), (10800, 12600)),
-    Field(
-        name="ZBOT",
-        unit="m",
-        long_name="height of the lowest level",
-        standard_name="",
-        limits=(0, 2000),
-        display=(50, 70),
-        aliases=("HLML",),
-    ),
-    _cut("U", 200, (-250, 250), (-60, 60)),
-    _cut("V", 200, (-250, 250), (-60, 60)),
-    _cut("T", 300, (160, 300), (210, 250)),
-    _cut("T", 400, (170, 305), (220, 265)),
-    _cut("Z", 300, (6000, 12000), (8200, 9800)),
-    _cut("Z", 500, (3500, 7500), (4900, 5950)),
-    _cut("Z", 850, (-500, 3500), (1000, 1650)),
-    Field(
-        name="IVT",
-        unit="kg m-1 s-1",
-        long_name="vertically integrated water vapour transport",
-        standard_name="",
-        limits=(0, 6000),
-        display=(0, 1000),
-        aliases=("ivt_magnitude",),
-    ),
-    Field(
-        name="TUQ",
-        unit="kg m-1 s-1",
-        long_name="vertically integrated eastward water vapour transport",
-        standard_name="eastward_atmosphere_water_vapor_transport_across_unit_distance",
-        limits=(-6000, 6000),
-        display=(-800, 800),
-        diverging=True,
-        aliases=("viwve", "p71.162", "UFLXQV", "uIVT", "IVTE", "IVTx", "IVT_u"),
-    ),
-    Field(
-        name="TVQ",
-        unit="kg m-1 s-1",
-        long_name="vertically integrated northward water vapour transport",
-        standard_name="northward_atmosphere_water_vapor_transport_across_unit_distance",
-        limits=(-6000, 6000),
-        display=(-800, 800),
-        diverging=True,
-        aliases=("viwvn", "p72.162", "VFLXQV", "vIVT", "IVTN", "IVTy", "IVT_v"),
-    ),
-    Field(
-        name="VORT850",
-        unit="s-1",
-        long_name="relative vorticity at 850 hPa",
-        standard_name="atmosphere_relative_vorticity",
-        limits=(-0.02, 0.02),
-        display=(-2e-4, 2e-4),
-        diverging=True,
-    ),
-    Field(
-        name="DIV850",
-        unit="s-1",
-        long_name="divergence of wind at 850 hPa",
-        standard_name="divergence_of_wind",
-        limits=(-0.02, 0.02),
-        display=(-1e-4, 1e-4),
-        diverging=True,
-    ),
-    Field(
-        name="WIND850",
-        unit="m s-1",
-        long_name="wind speed at 850 hPa",
-        standard_name="wind_speed",
-        limits=(0, 200),
-        display=(0, 40),
-    ),
-    Field(
-        name="WINDBOT",
-        unit="m s-1",
-        long_name="wind speed at the lowest level",
-        standard_name="wind_speed",
-        limits=(0, 200),
-        display=(0, 30),
-    ),
-)
-
-FIELDS: dict[str, Field] = {field.name: field for field in _ALL}
+FIELDS: dict[str, Field] = {field.name: field for field in map(_field, _FIELDS)}
 """Every known field by name."""
 
 CAM5: tuple[str, ...] = tuple(FIELDS)[:16]
 """The 16 channels in the order of the DeepCAM files (Kurth et al. 2018)."""
 
-_BY_ALIAS = {alias.lower(): field.name for field in _ALL for alias in (field.name, *field.aliases)}
+_BY_ALIAS = {alias.lower(): field.name for field in FIELDS.values() for alias in (field.name, *field.aliases)}
 
 
 def named(name: str) -> Field | None:
