@@ -66,7 +66,7 @@ def tiny_run(source: Path) -> runs.Run:
     )
 
 
-def until(condition: Callable[[], Any], seconds: float = 90.0) -> float:
+def until(condition: Callable[[], Any], seconds: float = 300.0) -> float:
     """Wait for a condition; returns how long that took."""
     began = time.monotonic()
     while not condition():

@@ -65,11 +65,9 @@ def watch(training: "Watchable | Comparison | str | Path", *, every: float = 0.5
     look = _looks_at_table(watched) if hasattr(watched, "table") else _looks_at_training(watched, figure_every)
     try:
         while True:
-            began = time.monotonic()
             if look():
                 break
-            # A folder of very many reports takes long to read; looking is to cost a small share of a core.
-            time.sleep(max(every, 5 * (time.monotonic() - began)))
+            time.sleep(every)
     except KeyboardInterrupt:
         _say("stopped watching; the training goes on: training.stop() ends it, live.watch(training) watches again")
         return
@@ -135,15 +133,19 @@ class _NotebookView:
         self._bar: Any = display({"text/plain": "starting"}, raw=True, display_id=True)
         self._figure: Any = None
         self._drawn = (0.0, -1)
+        self._cost = 0.0
 
     def show(self, summary: Summary, progress: pd.DataFrame, *, last: bool) -> None:
         text = str(summary)
         html = element(summary.step, summary.steps, text)
         self._bar.update({"text/html": html, "text/plain": text}, raw=True)
         when, rows = self._drawn
-        due = time.monotonic() - when > self._figure_every and len(progress) != rows
+        # Drawing is to cost a small share of a core, also on a machine where it takes long.
+        due = time.monotonic() - when > max(self._figure_every, 5 * self._cost) and len(progress) != rows
         if due or last:
+            began = time.thread_time()
             self._draw(curves(progress, text if last else "", steps=summary.steps), text)
+            self._cost = time.thread_time() - began if rows >= 0 else 0.0  # the first imports matplotlib
             self._drawn = time.monotonic(), len(progress)
 
     def _draw(self, figure: Any, text: str) -> None:

@@ -39,7 +39,7 @@ def start(
     threads
         Threads of each rank's numerical libraries; by default the cores divided by the ranks.
     timeout
-        Seconds until a start that is not ready is given up; by default a minute, or a day in Slurm's queue.
+        Seconds until a start that is not ready is given up; by default two minutes, or a day in Slurm's queue.
     slurm
         What to ask of Slurm, such as ``Slurm(nodes=8, ranks_per_node=4, time="01:00:00", account="m1234")``; its ranks
         then count.

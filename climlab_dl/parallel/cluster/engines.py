@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 # When a rank has failed, the others get this long to notice; what waits for it in a collective is then restarted.
 _GRACE = 5.0
 
-_LOCAL_TIMEOUT, _QUEUE_TIMEOUT = 60.0, 86_400.0
+_LOCAL_TIMEOUT, _QUEUE_TIMEOUT = 120.0, 86_400.0
 # Seconds in which a training must reach its next step and write its checkpoint when the engines are closed.
 _PATIENCE = 60.0
 
@@ -40,7 +40,7 @@ class Engines:
     threads
         Threads of each rank's numerical libraries; by default the cores divided by the ranks.
     timeout
-        Seconds until a start that is not ready is given up; by default a minute, or a day in Slurm's queue.
+        Seconds until a start that is not ready is given up; by default two minutes, or a day in Slurm's queue.
     slurm
         What to ask of Slurm; its ranks then count.
 
