@@ -210,6 +210,7 @@ def test_what_cannot_be_loaded_is_explained(tmp_path):
         Detector.load(tmp_path / "damaged.pt")
 
 
+@pytest.mark.slow
 def test_a_mask_computed_by_processes_is_the_same(run_folder):
     fields = synthetic.atmosphere(times=2, shape=(32, 64), seed=1)
     found = detect(Detector.load(run_folder[0]), fields).mask
