@@ -4,6 +4,8 @@
     maps.field(fields.TMQ) * maps.mask(found) * maps.coastline()
     maps.explore(fields, mask=found, truth=drawn)
     maps.static(fields, mask=found, channel="TMQ", path="map.png")
+    maps.animate(fields, mask=found, channel="TMQ", path="storms.gif")
+    maps.climatology(found, path="climatology.png")
 
 With several snapshots, the composed layers share one time slider, which reads what it shows from a lazy archive. It
 needs a running kernel; `explore` does not.
@@ -17,6 +19,8 @@ import xarray as xr
 
 from climlab_dl.climate.fields import CLASSES
 from climlab_dl.plot import canvas, coastlines, layers, styles, widgets
+from climlab_dl.plot.animation import animate
+from climlab_dl.plot.climatology import climatology
 from climlab_dl.plot.coastlines import setup
 from climlab_dl.plot.explorer import Explorer, explore
 from climlab_dl.plot.outlines import outline as cell_edges
@@ -25,7 +29,7 @@ from climlab_dl.plot.static import static
 if TYPE_CHECKING:
     from cartopy.crs import Projection
 
-__all__ = ["Explorer", "coastline", "explore", "field", "mask", "outline", "setup", "static"]
+__all__ = ["Explorer", "animate", "climatology", "coastline", "explore", "field", "mask", "outline", "setup", "static"]
 
 # Of a map, in screen pixels.
 WIDTH = 820

@@ -4,9 +4,8 @@ import re
 
 import pytest
 
-from climlab_dl import archive, synthetic
+from climlab_dl import archive, report, synthetic
 from climlab_dl.models.deeplab import DeepLab
-from climlab_dl.plot import report
 from climlab_dl.training.climate_archive import ClimateArchive
 from climlab_dl.training.loop import train
 from climlab_dl.training.losses import WeightedCrossEntropy
