@@ -87,12 +87,12 @@ def cosmoflow_mlperf(source: str | Path) -> Run:
 
 def small_deeplab(source: str | Path) -> Run:
     """Cyclones and rivers on a T63 archive in about a minute on two cores."""
-    return _small(source, DeepLab.small())
+    return _small(source, DeepLab.small(), steps=300)
 
 
 def small_tiramisu(source: str | Path) -> Run:
     """Cyclones and rivers with a small Tiramisu, likewise."""
-    return _small(source, Tiramisu.small())
+    return _small(source, Tiramisu.small(), steps=240)
 
 
 def small_cosmoflow(source: str | Path) -> Run:
@@ -110,14 +110,14 @@ def small_cosmoflow(source: str | Path) -> Run:
     )
 
 
-def _small(source: str | Path, model: DeepLab | Tiramisu) -> Run:
+def _small(source: str | Path, model: DeepLab | Tiramisu, *, steps: int) -> Run:
     return Run(
         data=ClimateArchive(source=source, held_out=1 / 3),
         model=model,
         loss=SoftJaccard(cross_entropy=0.5, weighting="mlperf"),
         optimizer=AdamW(learning_rate=3e-3),
         schedule=Warmup(steps=20, then=Cosine()),
-        steps=200,
+        steps=steps,
         batch_size=2,
         clip_norm=1.0,
         report_every=5,
