@@ -1,0 +1,122 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from climlab_dl.cosmology import simulate, spectrum, volumes
+from climlab_dl.inference import calibration, posterior
+from climlab_dl.inference.summaries import Summaries
+from climlab_dl.models.cosmoflow import CosmoFlow
+from climlab_dl.training.loop import train
+from climlab_dl.training.losses import MSE
+from climlab_dl.training.optimizers import AdamW
+from climlab_dl.training.run import Run
+from climlab_dl.training.universes import Universes
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A network trained for some seconds on 48 tiny universes that differ in sigma_8 and Omega_m."""
+    torch.set_num_threads(1)
+    folder = tmp_path_factory.mktemp("posterior")
+    preset = replace(
+        simulate.tour(), particles=16, voxels=16, box_size_mpc_h=96.0, steps=3, redshifts=(0,), fixed={"n_s": 0.96},
+        ranges={"Omega_m": (0.1, 0.5), "sigma_8": (0.5, 1.1)},
+    )  # fmt: skip
+    list(simulate.share(simulate.design(72, seed=1, preset=preset), folder / "universes"))
+    small = CosmoFlow(
+        size=None, features=(8, 16), kernels=(3, 3), strides=(1, 1), pooled=(True, True), hidden=(16,), dropout=0.0,
+        initial_bias=0.0, norm="batch", padding="periodic",
+    )  # fmt: skip
+    data = Universes(source=folder / "universes", calibration=1 / 3, held_out=1 / 6)
+    run = Run(data=data, model=small, loss=MSE(), optimizer=AdamW(learning_rate=1e-2), steps=150, batch_size=4,
+              evaluate_every=50)  # fmt: skip
+    for _ in train(run, folder / "run"):
+        pass
+    return folder / "run", run
+
+
+@pytest.fixture(scope="module")
+def fitted(trained):
+    return posterior.fit(trained[0], symmetries=4)
+
+
+@pytest.mark.slow
+def test_the_posterior_of_a_held_out_universe_is_narrower_than_the_prior(fitted, trained):
+    path = trained[1].data.files()["held_out"][0]
+    draws = posterior.draw(fitted, path, n=4000, seed=1)
+    assert list(draws.columns) == ["Omega_m", "sigma_8"]
+    assert fitted.prior["sigma_8"] == pytest.approx((0.5, 1.1), abs=1e-6)
+    assert draws.attrs["prior"] == fitted.prior
+    assert "linear" in fitted.method
+    assert "24 universes" in fitted.method
+    prior_spread = 0.6 / np.sqrt(12)
+    sigma = draws["sigma_8"].to_numpy(dtype=float)
+    assert sigma.std() < 0.6 * prior_spread
+    truth = next(volumes.read(path)).parameters["sigma_8"]
+    assert abs(sigma.mean() - truth) < 4 * sigma.std()
+    assert posterior.draw(fitted, path, n=4000, seed=1).equals(draws)
+
+
+@pytest.mark.slow
+def test_log_probability_is_higher_at_the_truth_than_far_from_it(fitted, trained):
+    volume = next(volumes.read(trained[1].data.files()["held_out"][0]))
+    truth = posterior.draw(fitted, volume, n=1)
+    truth[:] = [[volume.parameters[name] for name in fitted.names]]
+    far = truth.copy()
+    far["sigma_8"] = 0.5 if volume.parameters["sigma_8"] > 0.8 else 1.1
+    outside = truth.assign(Omega_m=0.7)
+    near, away, nowhere = (posterior.log_prob(fitted, volume, one)[0] for one in (truth, far, outside))
+    assert near > away + 2
+    assert nowhere == -np.inf
+
+
+@pytest.mark.slow
+def test_held_out_universes_are_checked_and_compared_with_baselines(fitted, trained):
+    files = trained[1].data.files()
+    checked = calibration.check(fitted, files["held_out"], draws=200)
+    assert checked.truth.shape == (12, 2)
+    table = posterior.accuracy(fitted)
+    expected = spectrum.baselines(volumes.open(files["training"]), volumes.open(files["held_out"]))
+    assert table.loc["prior", "sigma_8"] == pytest.approx(expected.loc["prior", "sigma_8"])
+    assert table.loc["network", "sigma_8"] < 0.6 * table.loc["prior", "sigma_8"]
+    assert len(posterior.held_out(fitted)) == 12
+
+
+@pytest.mark.slow
+def test_turning_the_volume_hardly_changes_the_summary(trained):
+    # Averaged over all 48 symmetries, the summary cannot depend on how the box is turned.
+    network = Summaries.load(trained[0], symmetries=48)
+    volume = next(volumes.read(trained[1].data.files()["held_out"][1]))
+    turned = replace(volume, counts=volumes.symmetry(volume.counts, 29))
+    np.testing.assert_allclose(network(volume), network(turned), atol=1e-5)
+
+
+@pytest.mark.slow
+def test_what_does_not_fit_is_refused_in_words(fitted, trained, tmp_path):
+    volume = next(volumes.read(trained[1].data.files()["held_out"][0]))
+    with pytest.raises(ValueError, match="redshifts"):
+        posterior.draw(fitted, replace(volume, counts=np.concatenate([volume.counts] * 2, axis=-1)))
+    with pytest.raises(ValueError, match="at least one"):
+        posterior.draw(fitted, volume, n=0)
+    with pytest.raises(ValueError, match="auto, flow or linear"):
+        posterior.fit(trained[0], method="spline")  # type: ignore[arg-type]
+    with pytest.raises(FileNotFoundError):
+        posterior.fit(tmp_path / "nothing")
+
+
+@pytest.mark.slow
+def test_a_run_without_a_calibration_split_says_what_to_do(trained):
+    network = Summaries.load(trained[0])
+    bare = replace(network, run=replace(network.run, data=replace(network.run.data, calibration=0.0)))
+    with pytest.raises(ValueError, match=r"Universes\(calibration=0\.2\)"):
+        posterior.fit(bare)
+
+
+def test_intervals_are_the_draws_quantiles():
+    import pandas as pd
+
+    table = posterior.intervals(pd.DataFrame({"sigma_8": np.linspace(0, 1, 10_001)}))
+    found = table.loc["sigma_8", ["median", "68% low", "68% high", "95% low", "95% high"]].to_numpy(dtype=float)
+    np.testing.assert_allclose(found, [0.5, 0.16, 0.84, 0.025, 0.975], atol=1e-6)

@@ -1,0 +1,143 @@
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from climlab_dl.cosmology.volumes import Volume
+from climlab_dl.plot import credible, posteriors
+
+PRIOR = {"Omega_m": (0.1, 0.5), "sigma_8": (0.6, 1.0), "n_s": (0.8, 1.2)}
+TRUTH = {"Omega_m": 0.3, "sigma_8": 0.8, "n_s": 1.0}
+
+
+@pytest.fixture(scope="module")
+def draws() -> pd.DataFrame:
+    random = np.random.default_rng(0)
+    made = pd.DataFrame({name: random.normal(TRUTH[name], 0.03, 4000) for name in PRIOR})
+    made.attrs["prior"] = PRIOR
+    return made
+
+
+@pytest.fixture(scope="module")
+def volume() -> Volume:
+    counts = np.random.default_rng(1).poisson(1.0, (16, 16, 16, 2)).astype(np.int16)
+    return Volume(counts=counts, source=Path("made"), redshifts=np.array([0.0, 1.5]), box_size_mpc_h=64.0)
+
+
+def test_regions_hold_their_share_of_the_draws(draws):
+    # Of a round normal, 68% lie within 1.51 spreads and 95% within 2.45; smoothing widens both by a few percent.
+    across, along, density = credible.smoothed(
+        draws["Omega_m"].to_numpy(), draws["sigma_8"].to_numpy(), (PRIOR["Omega_m"], PRIOR["sigma_8"])
+    )
+    for level, threshold, radius in zip(credible.LEVELS, credible.thresholds(density), (1.51, 2.45), strict=True):
+        assert density[density >= threshold].sum() / density.sum() == pytest.approx(level, abs=0.03)
+        area = (density >= threshold).sum() * (across[1] - across[0]) * (along[1] - along[0])
+        assert np.sqrt(area / np.pi) / 0.03 == pytest.approx(radius, rel=0.1)
+
+
+def test_regions_end_at_the_priors_edge():
+    # Draws that pile up at an edge: half a normal. Nothing of the outline lies beyond, and the mass stays within.
+    random = np.random.default_rng(2)
+    x, y = np.abs(random.normal(0, 0.1, 5000)), random.normal(0.5, 0.1, 5000)
+    _, _, density = credible.smoothed(x, y, ((0, 1), (0, 1)))
+    assert density.sum() == pytest.approx(5000, rel=1e-6)
+    for line in credible.regions(x, y, ((0, 1), (0, 1))):
+        assert line.min() >= 0
+
+
+def test_the_corner_has_a_panel_for_every_parameter_and_pair(draws):
+    import holoviews as hv
+
+    layout = posteriors.corner(draws, truth=TRUTH)
+    assert len(layout) == 9
+    dots = layout.traverse(lambda points: points, [hv.Points])
+    assert len(dots) == 3
+    assert {tuple(d.name for d in points.kdims) for points in dots} == {
+        ("Omega_m", "sigma_8"), ("Omega_m", "n_s"), ("sigma_8", "n_s"),
+    }  # fmt: skip
+    assert all(len(points) == posteriors.DOTS for points in dots)
+    assert len(layout.traverse(lambda h: h, [hv.Histogram])) == 6
+
+
+@pytest.mark.slow
+def test_panels_share_one_source_and_the_brush_is_tied_to_it(draws):
+    import holoviews as hv
+    from bokeh.models import ColumnDataSource, CustomJS
+
+    for tables in (draws, {"one": draws, "other": draws * 1.01}, draws[["Omega_m", "sigma_8"]]):
+        layout = posteriors.corner(tables)
+        for root in (hv.render(layout), hv.render(layout)) if tables is draws else (hv.render(layout),):
+            shared = [s for s in root.select({"type": ColumnDataSource}) if {"Omega_m", "sigma_8"} <= set(s.data)]
+            tied = [s for s in shared if s.selected.js_property_callbacks]
+            assert len(tied) == (2 if isinstance(tables, dict) else 1)
+            follow = next(iter(tied[0].selected.js_property_callbacks.values()))[0]
+            assert isinstance(follow, CustomJS)
+
+
+def test_tables_that_cannot_be_shown_are_refused(draws):
+    with pytest.raises(ValueError, match="no draws"):
+        posteriors.corner(draws.iloc[:0])
+    with pytest.raises(ValueError, match="different parameters"):
+        posteriors.corner({"one": draws, "other": draws[["n_s"]]})
+    with pytest.raises(ValueError, match="at most 4"):
+        posteriors.corner({str(i): draws for i in range(5)})
+
+
+def test_the_static_twin_is_written_whole(draws, tmp_path):
+    figure = posteriors.static({"one": draws, "other": draws * 1.01}, truth=TRUTH, path=tmp_path / "corner.png")
+    assert (tmp_path / "corner.png").read_bytes()[:4] == b"\x89PNG"
+    assert len(figure.axes) == 9
+    assert [p.name for p in tmp_path.iterdir()] == ["corner.png"]
+
+
+def test_a_volume_shows_slabs_whose_mean_is_the_counts(volume, tmp_path):
+    import holoviews as hv
+
+    layout = posteriors.volume(volume)
+    assert len(layout) == 4
+    assert layout.kdims or layout.traverse(lambda m: m, [hv.HoloMap])
+    images = layout.traverse(lambda image: image, [hv.Image])
+    projection = next(image for image in images if "all" in image.opts.get("plot").kwargs["title"])
+    # exp(shown) - 1 is the density over its mean, whose average over a projection of the whole cube is 1.
+    assert np.expm1(projection.dimension_values(2)).mean() == pytest.approx(1, rel=1e-6)
+    assert projection.bounds.lbrt() == (0, 0, 64, 64)
+    posteriors.volume_static(volume, path=tmp_path / "volume.png")
+    assert (tmp_path / "volume.png").stat().st_size > 10_000
+
+
+@pytest.mark.browser
+@pytest.mark.slow
+def test_brushing_one_panel_moves_histograms_and_table_without_a_kernel(draws, tmp_path, chromium):
+    import holoviews as hv
+    from bokeh.resources import INLINE
+    from playwright.sync_api import sync_playwright
+
+    page_file = tmp_path / "corner.html"
+    hv.save(posteriors.corner(draws, truth=TRUTH), page_file, resources=INLINE)  # pyright: ignore[reportArgumentType]
+    arguments = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=chromium, args=arguments)
+        page = browser.new_context(offline=True, viewport={"width": 1200, "height": 850}).new_page()
+        faults: list[str] = []
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.goto(page_file.as_uri())
+        page.get_by_text("Select draws").wait_for()
+        before = page.get_by_role("table").inner_text()
+        page.evaluate(
+            """() => {
+                const models = [...Bokeh.documents[0]._all_models.values()];
+                const source = models.find(m => m.data && m.data['Omega_m'] && m.data['n_s']);
+                const sigma = Array.from(source.data['sigma_8']);
+                source.selected.indices = sigma.flatMap((value, i) => value > 0.83 ? [i] : []);
+            }"""
+        )
+        page.get_by_text("are selected").wait_for()
+        after = page.get_by_role("table").inner_text()
+        browser.close()
+    assert not faults
+    # Draws above one spread over the mean: their median is 1.53 spreads above it, 0.846; nobody else moves.
+    rows = [line.split("\t") for line in after.splitlines() if "…" in line]
+    medians = [float(row[-2]) for row in rows]
+    assert medians == pytest.approx([0.3, 0.846, 1.0], abs=0.01)
+    assert before != after
