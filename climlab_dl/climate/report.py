@@ -1,6 +1,6 @@
 """A report on an archive: what it holds, how it compares with what is possible, and what is wrong."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from dataclasses import fields as dataclass_fields
 from itertools import pairwise
@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 from dask.local import get_sync
+from tqdm.auto import tqdm
 
 from climlab_dl.climate import times
 from climlab_dl.climate.checks import beyond
@@ -111,7 +112,7 @@ def survey(source: str, fields: xr.Dataset, problems: Sequence[str] = ()) -> Rep
     names = [name for name in map(str, fields.data_vars) if name in FIELDS]
     extremes = {name: _Extremes() for name in names}
     counts = np.zeros(len(CLASSES) + 1, np.int64)
-    for i, file in enumerate(_shown(files)):
+    for i, file in enumerate(tqdm(files, desc="checking", unit="snapshot", delay=2, leave=False)):
         snapshot = fields.isel(time=i)
         values = snapshot[names].compute(scheduler=get_sync)
         for name in names:
@@ -212,10 +213,3 @@ def _table(rows: pd.DataFrame) -> str:
     ]  # fmt: skip
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join("  ".join(f"{text:>{n}}" for text, n in zip(line, widths, strict=True)).rstrip() for line in lines)
-
-
-def _shown(files: Sequence[Path]) -> Iterable[Path]:
-    """Files of the snapshots, with a progress bar where reading them takes longer than two seconds."""
-    from tqdm.auto import tqdm
-
-    return tqdm(files, desc="checking", unit="snapshot", delay=2, leave=False)

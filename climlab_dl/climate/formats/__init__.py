@@ -1,10 +1,12 @@
 """One module a format, which says as `Part` s what its files offer; here, which file is of which format."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
+
+from tqdm.auto import tqdm
 
 from climlab_dl.climate.fields import CAM5
 from climlab_dl.climate.formats import annotations, cf, deepcam, extremeweather, wrf
@@ -31,7 +33,7 @@ def read(
         Notes the files that cannot be read, which are left out; without it the first of them ends it.
     """
     found: dict[str, list[Any]] = {kind: [] for kind in ("deepcam", "extremeweather", "annotations", "wrf", "cf")}
-    for path in _shown(paths):
+    for path in tqdm(paths, desc="opening", unit="file", delay=2, leave=False):
         try:
             kind, opened = _open(path, files)
             found[kind] += opened
@@ -77,12 +79,3 @@ def _open(path: Path, files: ExitStack) -> tuple[str, list[Any]]:
         return "wrf", [(path, dataset) for dataset in opened]
     headers = [Header(path, dataset) for dataset in opened]
     return "annotations" if annotations.recognises(headers[0]) else "cf", headers
-
-
-def _shown(paths: Sequence[Path]) -> Iterable[Path]:
-    """Paths, with a progress bar where opening them takes longer than two seconds."""
-    if len(paths) < 100:
-        return paths
-    from tqdm.auto import tqdm
-
-    return tqdm(paths, desc="opening", unit="file", delay=2, leave=False)
