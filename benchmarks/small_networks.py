@@ -1,7 +1,7 @@
-"""Score of the small networks on the sample archive, labelled by rule: two thirds to learn from, the last third held out.
+"""Score of the small networks on the sample archive, labelled by rule; the last third of the times is held out.
 
-    mpiexec -n 2 python benchmarks/small_networks.py OUT                            # both, as the tour trains them
-    mpiexec -n 2 python benchmarks/small_networks.py OUT --archive gcm/ --steps 2000 # longer, on an archive of one's own
+    mpiexec -n 2 python benchmarks/small_networks.py OUT                               # both, as they are
+    mpiexec -n 2 python benchmarks/small_networks.py OUT --archive gcm/ --steps 2000   # longer, on another archive
 
 Each network's curve is its run folder's progress.jsonl.
 """

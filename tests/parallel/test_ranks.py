@@ -34,9 +34,9 @@ def test_an_error_of_the_only_rank_is_its_own():
 
 
 def test_a_collective_that_fails_is_named_with_its_rank():
-    with pytest.raises(ConnectionError, match=r"rank 0 of 1 .* collective 'gradients'.*peer reset"):
-        with ranks.collective("gradients"):
-            raise RuntimeError("peer reset")
+    says = r"rank 0 of 1 .* collective 'gradients'.*peer reset"
+    with pytest.raises(ConnectionError, match=says), ranks.collective("gradients"):
+        raise RuntimeError("peer reset")
 
 
 def test_slurm_tasks_that_do_not_know_of_each_other_are_refused(monkeypatch):

@@ -22,7 +22,7 @@ def test_one_rank_stages_everything_and_reads_it_back(tmp_path):
         values, target = staged.read(number)
         np.testing.assert_array_equal(values, sample(number)[0])
         np.testing.assert_array_equal(target, sample(number)[1])
-    assert values.dtype == np.float32
+        assert values.dtype == np.float32
     # 6 samples of 24 float32 and 12 int64.
     assert (tmp_path / "node-0000" / "samples").stat().st_size == 6 * (24 * 4 + 12 * 8)
 
