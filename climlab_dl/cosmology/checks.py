@@ -1,0 +1,104 @@
+"""Look through files of volumes before a long training does, and convert them to what reads fastest.
+
+report = checks.check("records/*.tfrecord")
+print(report); report.ok
+checks.convert("records/*.tfrecord", "universes")
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from climlab_dl.cosmology import volumes
+from climlab_dl.cosmology.volumes import Volume
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What was found in files of volumes.
+
+    Attributes
+    ----------
+    lines
+        A line a volume: shape, share of empty voxels, largest count, parameters.
+    problems
+        A line a file that cannot be used, and why.
+    """
+
+    lines: tuple[str, ...]
+    problems: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether every file can be used."""
+        return not self.problems
+
+    def __str__(self) -> str:
+        end = f"{len(self.lines)} volumes, {len(self.problems)} problems"
+        return "\n".join([*self.lines, *(f"problem: {problem}" for problem in self.problems), end])
+
+
+def check(source: str | Path | Iterable[str | Path]) -> Report:
+    """Read every volume of a folder, glob or list once, one in memory at a time.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there are no files at all.
+    """
+    lines, problems = [], []
+    for path in volumes.files(source):
+        try:
+            for volume in volumes.read(path):
+                lines.append(f"{path.name}: {describe(volume)}")
+                problems += [f"{path}: {fault}" for fault in faults(volume)]
+        except (ValueError, OSError) as fault:
+            problems.append(str(fault) if str(path) in str(fault) else f"{path}: {fault}")
+    return Report(lines=tuple(lines), problems=tuple(problems))
+
+
+def describe(volume: Volume) -> str:
+    """Say in one line what a volume is."""
+    counts = volume.counts
+    empty = ", ".join(f"{share:.0%}" for share in (counts == 0).mean((0, 1, 2)))
+    largest = ", ".join(f"{value:g}" for value in counts.max((0, 1, 2)))
+    values = volume.physical if volume.physical is not None else volume.unit
+    scaled = " (scaled)" if volume.physical is None else ""
+    names = volume.names or tuple(f"parameter {i}" for i in range(0 if values is None else len(values)))
+    known = ", ".join(
+        f"{name} {value:.4g}" for name, value in zip(names, () if values is None else values, strict=False)
+    )
+    box = "" if volume.box_size_mpc_h is None else f" of {volume.box_size_mpc_h:g} Mpc/h"
+    return f"{counts.shape} {counts.dtype}{box}, empty {empty}, largest {largest}; {known or 'no parameters'}{scaled}"
+
+
+def faults(volume: Volume) -> Iterator[str]:
+    """Name what cannot be true of counts and scaled parameters."""
+    if not np.isfinite(volume.counts).all():
+        yield "densities are not all finite"
+    elif volume.counts.min() < 0:
+        yield f"counts go down to {volume.counts.min():g}; an overflow of int16 or a contrast instead of counts"
+    elif (volume.counts.sum((0, 1, 2), dtype=np.float64) == 0).any():
+        yield "a redshift is empty"
+    if volume.unit is not None and np.abs(volume.unit).max() > 1 + 1e-6:
+        yield f"scaled parameters reach {np.abs(volume.unit).max():.3g}, beyond -1 to 1"
+
+
+def convert(source: str | Path | Iterable[str | Path], folder: str | Path) -> list[Path]:
+    """Write every volume as an HDF5 file of its own in the ExaLearn layout; files that are there are kept.
+
+    A gzip TFRecord takes ten times as long to read as it takes to copy; chunked HDF5 reads in parts as well.
+
+    Returns
+    -------
+    list of Path
+        Of the volumes, in the sources' order.
+    """
+    written = []
+    for path in volumes.files(source):
+        for number, volume in enumerate(volumes.read(path)):
+            target = Path(folder) / f"{path.name.partition('.')[0]}_{number:03d}.h5"
+            written.append(target if target.exists() else volumes.save(volume, target))
+    return written
