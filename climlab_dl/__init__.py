@@ -18,14 +18,18 @@ _FRONT_DOOR = {
     "spectrum": "climlab_dl.cosmology.spectrum",
     "runs": "climlab_dl.training.runs",
     "cluster": "climlab_dl.parallel.cluster",
+    "archive_map": "climlab_dl.parallel.archive_map",
     "Detector": "climlab_dl.inference.detect:Detector",
     "detect": "climlab_dl.inference.detect:detect",
     "evaluate": "climlab_dl.inference.detect:evaluate",
+    "outputs": "climlab_dl.inference.outputs",
     "posterior": "climlab_dl.inference.posterior",
+    "calibration": "climlab_dl.inference.calibration",
     "curves": "climlab_dl.plot.curves",
     "live": "climlab_dl.plot.live",
     "maps": "climlab_dl.plot.maps",
     "posteriors": "climlab_dl.plot.posteriors",
+    "report": "climlab_dl.report:report",
 }
 
 __all__ = ["__version__", *_FRONT_DOOR]  # noqa: PLE0604

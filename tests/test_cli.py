@@ -96,3 +96,27 @@ def test_a_run_trains_under_mpiexec_and_resumes(mpiexec, fields_file, tmp_path):
     again = mpiexec(2, PROGRAM, *verb, "--batch-size", "1", "--steps", "3", "--report-every", "1")
     assert "step 3 of 3" in again
     assert "step 1 of 3" not in again
+
+
+def test_rules_can_be_chosen(shared, tmp_path):
+    # The forecast of 2011-10-11 has hurricanes Jova (17.5 N 255 E) and Irwin (17.5 N 242.5 E).
+    forecast = shared / "climate" / "gfs_f072_valid_20111011T00_camnames.nc"
+    rules = ("--cyclones", "teca", "--rivers", "none", "--mask-only")
+    run("label", forecast, "--out", tmp_path / "mask.nc", *rules)
+    mask = archive.open(tmp_path / "mask.nc").mask.isel(time=0)
+    assert set(np.unique(mask)) == {0, 1}
+    for lon in (255, 242.5):
+        assert (mask.sel(lat=slice(12.5, 22.5), lon=slice(lon - 5, lon + 5)) == 1).any()
+
+
+@pytest.mark.mpi
+@pytest.mark.slow
+def test_detection_makes_one_output_for_each_input_and_not_twice(mpiexec, tour, sample, tmp_path):
+    files = [str(path) for path in sorted(sample.glob("*.nc"))[-2:]]
+    verb = ("detect", *files, "--detector", str(tour / "runs" / "tiramisu"), "--out", str(tmp_path / "masks"))
+    mpiexec(2, PROGRAM, *verb)
+    made = sorted((tmp_path / "masks").glob("*.nc"))
+    assert [path.name for path in made] == [Path(file).name for file in files]
+    before = [path.stat().st_mtime_ns for path in made]
+    run(*verb)
+    assert [path.stat().st_mtime_ns for path in made] == before

@@ -1,7 +1,9 @@
 """The lists of dependencies say the same: pyproject.toml, constraints.txt, environment.yml and binder/."""
 
+import ast
 import os
 import re
+import sys
 import tomllib
 from pathlib import Path
 
@@ -15,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 CONDA_NAMES = {
     "dask": "dask-core",
     "geoviews": "geoviews-core",
+    "jupyter-client": "jupyter_client",
     "matplotlib": "matplotlib-base",
     "netCDF4": "netcdf4",
     "torch": "pytorch",
@@ -70,3 +73,19 @@ def test_versions_agree():
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     assert str(citation["version"]) == project["version"]
     assert f"## [{project['version']}]" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_every_package_that_is_imported_is_on_the_list():
+    # What a package is called in the list and what it is called in an import differ for a few.
+    modules = {"netcdf4": "netCDF4", "google-crc32c": "google_crc32c", "pillow": "PIL", "ipython": "IPython"}
+    listed = {canonicalize_name(Requirement(text).name) for text in pyproject()["dependencies"]}
+    # dask[distributed] brings the second; the last two are extras.
+    also = {"climlab_dl", "distributed", "camb", "cfgrib"}
+    known = {modules.get(name, name.replace("-", "_")) for name in listed} | also
+    for path in (ROOT / "climlab_dl").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+            for name in names:
+                package = name.split(".")[0]
+                assert package in known or package in sys.stdlib_module_names, f"{path.name} imports {package}"

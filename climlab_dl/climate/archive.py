@@ -24,7 +24,7 @@ from climlab_dl.climate.labels import MASK
 from climlab_dl.climate.report import Report, survey
 from climlab_dl.climate.writing import save
 
-__all__ = ["Report", "check", "open", "require", "restore", "sample", "save"]
+__all__ = ["Report", "check", "open", "paths", "require", "restore", "sample", "save"]
 
 Source = str | Path | Sequence[str | Path]
 _ENDINGS = (".nc", ".nc4", ".cdf", ".netcdf", ".h5", ".hdf5", ".he5", ".grib", ".grib2", ".grb", ".grb2")
@@ -98,25 +98,31 @@ def _opened(source: Source, names: Mapping[str, str | None], problems: list[str]
                 f"names={{{theirs!r}: {ours!r}}}: no field is called {ours!r}. "
                 f"Expected {', '.join(FIELDS)}, or {', '.join(FAMILIES)} on levels, or {MASK!r}."
             )
-    paths = _find(source)
+    found = paths(source)
     with ExitStack() as files:
-        parts = read(paths, names, files, problems)
+        parts = read(found, names, files, problems)
         if not parts:
-            raise OSError(f"None of {len(paths)} file(s) can be read, {paths[0]} the first.")
+            raise OSError(f"None of {len(found)} file(s) can be read, {found[0]} the first.")
         dataset = complete(combine(parts))
         if not dataset.data_vars:
             raise ValueError(
-                f"{paths[0]} has no field that is known (found "
+                f"{found[0]} has no field that is known (found "
                 f"{dataset.attrs.get('unrecognised', 'nothing on a grid')}). "
                 "Say what they are with names={'their_name': 'TMQ'}."
             )
         yield dataset
 
 
-def _find(source: Source) -> list[Path]:
-    """Paths of the files that a source stands for, in order and each once."""
+def paths(source: Source) -> list[Path]:
+    """List the files that a source stands for, in order and each once.
+
+    Raises
+    ------
+    FileNotFoundError
+        When nothing is found.
+    """
     if not isinstance(source, str | Path):
-        return list(dict.fromkeys(path for one in source for path in _find(one)))
+        return list(dict.fromkeys(path for one in source for path in paths(one)))
     path = Path(source).expanduser()
     if path.is_file() or _is_store(path):
         return [path]
@@ -128,7 +134,7 @@ def _find(source: Source) -> list[Path]:
     if glob.has_magic(str(path)):
         found = [Path(p) for p in sorted(glob.glob(str(path), recursive=True))]
         if found:
-            return [file for p in found for file in _find(p)]
+            return [file for p in found for file in paths(p)]
         raise FileNotFoundError(f"Nothing matches {path} (searched from {Path.cwd()}).")
     raise FileNotFoundError(f"There is no {path} (searched from {Path.cwd()}).")
 

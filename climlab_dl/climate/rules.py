@@ -73,6 +73,12 @@ class Cyclones:
         return cls(centres=VorticityCriteria(vorticity=vorticity, pressure_rise=rise))
 
     @classmethod
+    def teca_for(cls, fields: xr.Dataset) -> "Cyclones":
+        """Return TECA's criteria at the preset nearest to the spacing of the fields' latitudes."""
+        spacing = float(np.median(np.abs(np.diff(fields["lat"].values))))
+        return cls.teca(min(TECA, key=lambda resolution: abs(np.log(resolution / spacing))))
+
+    @classmethod
     def tempest(cls) -> "Cyclones":
         """Return TempestExtremes' criteria (Ullrich et al. 2021), the same for 0.25 to 2.5 degrees.
 

@@ -1,0 +1,62 @@
+"""Verbs for notebooks: tour, lab."""
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from climlab_dl.cli.app import app
+
+
+@app.command
+def tour(*, out: Path = Path("out"), data: str = "", smoke: bool = False) -> None:
+    """Run the main job once, small: storms on a map and a posterior, in a few minutes on two cores.
+
+    Example: climlab-dl tour --out out --data "cam5/*.nc"
+
+    Args:
+        out: Folder for the page, the masks, the storms and the checkpoints.
+        data: A file, folder or pattern to open, label and map instead of the packaged sample archive.
+        smoke: Train a few steps only, to see that everything works.
+    """
+    from climlab_dl import notebook
+
+    began = os.times().elapsed
+    parameters: dict[str, object] = {"OUT": "."}
+    if data:
+        parameters["DATA"] = data if any(c in data for c in "*?[") else str(Path(data).resolve())
+    if smoke:
+        parameters |= {"CLIMATE_STEPS": 4, "UNIVERSES": 24, "COSMOLOGY_STEPS": 4}
+    page = notebook.export(notebook.execute(notebook.find("00_tour"), out, parameters), out / "tour.html")
+    print(f"\nDone in {os.times().elapsed - began:.0f} s. Open {page.resolve()} in a browser. Beside it lie")
+    for name, meaning in {
+        "masks.nc": "the masks found on held-out snapshots, CF NetCDF",
+        "storms.csv": "the storms, a row each",
+        "storms.geojson": "their outlines",
+        "scores.csv": "IoU per class beside the trivial prediction",
+        "parameters.csv": "parameter errors beside the prior's",
+        "runs/": "the trainings, with their checkpoints",
+    }.items():
+        print(f"  {name:16} {meaning}")
+
+
+@app.command
+def lab(*, folder: Path = Path()) -> None:
+    """Open JupyterLab, on this machine only, with the tour.
+
+    Args:
+        folder: Where to work. The packaged notebooks are copied there, except those that it already has.
+    """
+    from climlab_dl import notebook
+
+    first = notebook.find("00_tour")
+    if not (folder / "notebooks").is_dir() or first.parent.resolve() != (folder / "notebooks").resolve():
+        (folder / "notebooks").mkdir(parents=True, exist_ok=True)
+        for source in first.parent.glob("*.ipynb"):
+            if not (folder / "notebooks" / source.name).exists():
+                shutil.copy(source, folder / "notebooks")
+    command = [sys.executable, "-m", "jupyterlab", "--ip=127.0.0.1", "--ServerApp.root_dir", str(folder.resolve())]
+    # Root may not start JupyterLab unless told; whoever is root here has chosen to be.
+    if hasattr(os, "getuid") and os.getuid() == 0:
+        command.append("--allow-root")
+    os.execv(sys.executable, [*command, str(folder / "notebooks" / first.name)])  # noqa: S606
