@@ -63,6 +63,7 @@ class Launch:
         self.id = str(self.folder)
         self.log = self.folder / "log"
         self._profile = self.folder / "profile"
+        self._keys = self.folder / "engine.json"
         launcher = slurm.srun(self.folder.name) if slurm else [str(mpiexec), "-n", str(ranks)]
         self._profile.mkdir()
         record.write(self.folder, ranks)
@@ -81,7 +82,7 @@ class Launch:
             self._controller = self._start(
                 [*python, "ipyparallel.controller", *here, *listen, *_CONTROLLER], environment
             )
-            engine = [*python, "ipyparallel.engine", *here, *_ENGINE]
+            engine = [*python, "ipyparallel.engine", *here, f"--file={self._keys}", *_ENGINE]
             self._launcher = self._start([*launcher, *engine], environment)
             self.client = self._connect(time.monotonic() + timeout)
             self.reports = self._preflight()
@@ -106,8 +107,10 @@ class Launch:
     def _connect(self, deadline: float) -> Any:
         import ipyparallel
 
-        connection = self._profile / "security" / "ipcontroller-client.json"
-        self._wait(lambda: connection.exists() and _is_json(connection), deadline, "the controller to write its keys")
+        connection, keys = (self._profile / "security" / f"ipcontroller-{who}.json" for who in ("client", "engine"))
+        self._wait(lambda: _is_json(connection) and _is_json(keys), deadline, "the controller to write its keys")
+        # Engines start while the controller does, and would read its file half written: they wait for this name.
+        os.link(keys, self._keys)
         client = ipyparallel.Client(
             str(connection), timeout=60, ipython_dir=str(self.folder), profile_dir=str(self._profile)
         )
@@ -203,5 +206,5 @@ class Launch:
 def _is_json(path: Path) -> bool:
     try:
         return bool(json.loads(path.read_text()))
-    except ValueError:  # half written
+    except (FileNotFoundError, ValueError):  # not there yet, or half written
         return False
