@@ -32,8 +32,6 @@ _FRONT_DOOR = {
     "report": "climlab_dl.report:report",
 }
 
-__all__ = ["__version__", *_FRONT_DOOR]  # noqa: PLE0604
-
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
@@ -47,4 +45,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted(["__version__", *_FRONT_DOOR])

@@ -76,8 +76,8 @@ def test_counting_leaves_the_network_as_it_was():
 
 
 def test_the_table_has_the_published_parameter_counts():
-    parameters = published.table()["parameters"]
-    assert set(parameters["DeepLabv3+"]) == {43_669_251}
-    assert parameters["MLPerf DeepCAM"] == 56_454_720
-    assert parameters["CosmoFlow"] == 7_041_443
-    assert parameters["MLPerf CosmoFlow"] == 8_907_556
+    counted = [tuple(row) for row in published.table().reset_index()[["network", "parameters"]].to_numpy()]
+    assert ("DeepLabv3+", 43_669_251) in counted
+    assert ("MLPerf DeepCAM", 56_454_720) in counted
+    assert ("CosmoFlow", 7_041_443) in counted
+    assert ("MLPerf CosmoFlow", 8_907_556) in counted
