@@ -107,7 +107,8 @@ def require(fields: xr.Dataset, names: Sequence[str]) -> xr.Dataset:
     fields : Dataset
         From `archive.open`.
     names : sequence of str
-        Names of `fields.FIELDS`; VORT850, DIV850, WIND850, WINDBOT and IVT can be computed.
+        Names of `fields.FIELDS`; VORT850, DIV850, WIND850, WINDBOT and IVT can be computed from others, and ABSLAT
+        from the grid, for networks that should know how far from the equator they look.
 
     Raises
     ------
@@ -116,6 +117,10 @@ def require(fields: xr.Dataset, names: Sequence[str]) -> xr.Dataset:
     """
     for name in names:
         if name in fields:
+            continue
+        if name == "ABSLAT":
+            like = next(iter(fields.data_vars.values()))
+            fields = _with(fields, name, abs(fields["lat"]).astype(np.float32).broadcast_like(like).chunk(time=1))
             continue
         if name not in _FORMULAS or not set(_FORMULAS[name][0]) <= set(fields):
             found = [*map(str, fields.data_vars), *str(fields.attrs.get("unrecognised", "")).split()]

@@ -135,6 +135,7 @@ _FIELDS = (
     ("DIV850", "s-1", "divergence of wind at 850 hPa", "divergence_of_wind", (-0.02, 0.02), (-1e-4, 1e-4), ""),
     ("WIND850", "m s-1", "wind speed at 850 hPa", "wind_speed", (0, 200), (0, 40), ""),
     ("WINDBOT", "m s-1", "wind speed at the lowest level", "wind_speed", (0, 200), (0, 30), ""),
+    ("ABSLAT", "degree", "distance from the equator", "", (0, 90), (0, 90), ""),
 )
 # fmt: on
 

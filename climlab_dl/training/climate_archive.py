@@ -184,12 +184,7 @@ class _Snapshots:
                     f"the archive {self.source} has no masks to learn from; label it and save it with them: "
                     "archive.save(fields.assign(mask=heuristics.label(fields)), folder)"
                 )
-            if missing := [name for name in self.channels if name not in opened]:
-                raise ValueError(
-                    f"the archive {self.source} has no field {', '.join(missing)} (it has "
-                    f"{', '.join(str(name) for name in opened.data_vars)}); leave it out of channels"
-                )
-            self._opened = opened
+            self._opened = archive.require(opened, self.channels)
         return self._opened
 
     def statistics(self, indices: range) -> Statistics:

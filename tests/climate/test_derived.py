@@ -114,3 +114,11 @@ def test_too_few_levels_are_no_column():
     q = on_levels([0.01] * 3, (500.0, 700.0, 850.0))
     fields = derived.complete(q.to_dataset(name="Q").expand_dims("time"))
     assert list(fields) == []
+
+
+def test_distance_from_the_equator_is_the_same_on_both_hemispheres(sample):
+    fields = archive.require(archive.open(sample / "gcm_t63_2001-08-14T06.nc"), ["ABSLAT"])
+    assert fields.ABSLAT.dims == ("time", "lat", "lon")
+    assert fields.ABSLAT.dtype == np.float32
+    np.testing.assert_allclose(fields.ABSLAT[0, :, 0], np.abs(fields.lat), rtol=1e-6)
+    np.testing.assert_array_equal(fields.ABSLAT, fields.ABSLAT[:, ::-1])

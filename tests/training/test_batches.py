@@ -131,8 +131,19 @@ def test_an_archive_without_masks_says_how_to_label_it(tmp_path):
 
 
 def test_a_channel_that_is_missing_is_named(labelled):
-    with pytest.raises(ValueError, match=r"no field IVT, XYZ \(it has .*TMQ"):
-        ClimateArchive(source=labelled, channels=("TMQ", "IVT", "XYZ")).prepare(seed=0)
+    with pytest.raises(ValueError, match=r"no field 'IVT' \(found: .*TMQ.*computed from TUQ and TVQ"):
+        ClimateArchive(source=labelled, channels=("TMQ", "IVT")).prepare(seed=0)
+
+
+def test_channels_that_follow_from_others_are_computed(labelled):
+    prepared = ClimateArchive(source=labelled, channels=("TMQ", "VORT850", "ABSLAT"), roll=False).prepare(seed=0)
+    mean, std = prepared.statistics.mean, prepared.statistics.std
+    fields = archive.open(labelled)
+    # Sixteen equal bands from pole to pole, so the distances from the equator have the mean of theirs.
+    distance = np.abs(fields.lat.values)
+    assert mean[2] == pytest.approx(distance.mean())
+    assert std[2] == pytest.approx(distance.std())
+    assert 1e-7 < std[1] < 1e-3  # 1/s
 
 
 def test_a_pixel_that_nobody_labelled_counts_for_no_class(tmp_path):
