@@ -21,6 +21,7 @@ def no_network(monkeypatch):
 
 
 def test_cartopy_draws_the_packaged_coastline_with_the_network_off(no_network):
+    # SciTools/cartopy#2017, #1082, #1325: coastlines() hangs or fails on nodes without internet.
     import cartopy
     from matplotlib.figure import Figure
 

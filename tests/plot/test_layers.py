@@ -25,6 +25,7 @@ def west_of_greenwich(field):
 
 @pytest.mark.parametrize("theirs", [west_of_greenwich(FIELD), FIELD[:, ::-1], west_of_greenwich(FIELD)[:, ::-1]])
 def test_the_users_convention_makes_no_difference(theirs):
+    # holoviz/geoviews#362, #344: data of 0..360 vanish where -180..180 is expected.
     xr.testing.assert_equal(layers.canonical(theirs), FIELD)
 
 

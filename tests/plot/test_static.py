@@ -39,6 +39,7 @@ def test_every_projection_draws_field_mask_truth_and_coast(projection, fields, t
 
 @pytest.mark.parametrize("center", [0, 180])
 def test_a_field_of_one_value_has_one_colour_across_the_seam(center, fields, tmp_path):
+    # SciTools/cartopy#361, #1400, #946: a white line at longitude 0.
     even = xr.full_like(fields.TMQ.isel(time=0), 35.0)
     figure = maps.static(even, projection="PlateCarree", central_longitude=center, dpi=80)
     [axes] = [axes for axes in figure.axes if hasattr(axes, "projection")]
@@ -55,6 +56,7 @@ def test_a_field_of_one_value_has_one_colour_across_the_seam(center, fields, tmp
 
 
 def test_classes_are_never_mixed_with_their_neighbours(fields, tmp_path):
+    # holoviz/holoviews#6203: rasterized classes are averaged; class 1 appears between 0 and 2.
     mask = xr.zeros_like(fields.mask)
     mask[:, 10:14, 10:20] = 2
     figure = maps.static(fields, mask, opacity=1.0)
