@@ -14,7 +14,7 @@ import torch
 from climlab_dl.climate.fields import CLASSES
 from climlab_dl.parallel import ranks
 from climlab_dl.training import checkpoint
-from climlab_dl.training.folder import RunFolder
+from climlab_dl.training.folder import checkpoint_of
 from climlab_dl.training.run import Run
 
 # Probabilities of so many bytes are kept, so that a slider that goes back does not compute again.
@@ -65,15 +65,7 @@ class Detector:
         ValueError
             The file is damaged, or the run is not one that makes masks.
         """
-        path = Path(path)
-        if path.is_dir():
-            folder = RunFolder(path)
-            found = folder.best() or folder.latest()
-            if found is None:
-                raise FileNotFoundError(
-                    f"{path} has no checkpoint yet (state: {folder.status()['state']}); train first"
-                )
-            path = found
+        path = checkpoint_of(path)
         return _read(path, _fingerprint(path))
 
     def __reduce__(self) -> tuple[Any, ...]:

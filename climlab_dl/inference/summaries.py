@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from climlab_dl.cosmology import volumes
 from climlab_dl.cosmology.volumes import Volume
 from climlab_dl.training import checkpoint
-from climlab_dl.training.folder import RunFolder
+from climlab_dl.training.folder import checkpoint_of
 from climlab_dl.training.run import Run
 
 Array = NDArray[np.float64]
@@ -58,15 +58,7 @@ class Summaries:
         """
         if not 1 <= symmetries <= 48:
             raise ValueError(f"symmetries = {symmetries}; a cube has 48, so choose 1 to 48")
-        path = Path(path)
-        if path.is_dir():
-            folder = RunFolder(path)
-            found = folder.best() or folder.latest()
-            if found is None:
-                raise FileNotFoundError(
-                    f"{path} has no checkpoint yet (state: {folder.status()['state']}); train first"
-                )
-            path = found
+        path = checkpoint_of(path)
         state = checkpoint.load(path)
         facts = state["statistics"]
         if "targets" not in facts:

@@ -174,3 +174,21 @@ class RunFolder:
         # A line without its newline is still being written, or its writer was killed.
         complete, _, _ = text.rpartition("\n")
         return [json.loads(line) for line in complete.splitlines()]
+
+
+def checkpoint_of(path: str | Path) -> Path:
+    """Give the checkpoint that is meant by a path: itself, or the best (else the latest) of a run's folder.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the folder has no checkpoint.
+    """
+    path = Path(path)
+    if not path.is_dir():
+        return path
+    folder = RunFolder(path)
+    found = folder.best() or folder.latest()
+    if found is None:
+        raise FileNotFoundError(f"{path} has no checkpoint yet (state: {folder.status()['state']}); train first")
+    return found
