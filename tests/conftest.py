@@ -4,8 +4,9 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 # Two test processes and MPI ranks share few cores: one thread each, set before numpy or torch are imported.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -81,3 +82,16 @@ def chromium() -> str:
         if path := shutil.which(name):
             return path
     pytest.skip("no Chromium on PATH (apt-get install chromium)")
+
+
+@pytest.fixture(scope="session")
+def browser(chromium: str) -> Iterator[Any]:
+    """A headless Chromium; one for all tests, because Playwright's loop may run once in a process."""
+    from playwright.sync_api import sync_playwright
+
+    flags = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+    flags += ["--disable-component-update", "--disable-sync"]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=flags)
+        yield browser
+        browser.close()

@@ -26,7 +26,7 @@ def tour(*, out: Path = Path("out"), data: str = "", smoke: bool = False) -> Non
     if data:
         parameters["DATA"] = data if any(c in data for c in "*?[") else str(Path(data).resolve())
     if smoke:
-        parameters |= {"CLIMATE_STEPS": 4, "UNIVERSES": 24, "COSMOLOGY_STEPS": 4}
+        parameters |= {"CLIMATE_STEPS": 4, "UNIVERSES": 48, "COSMOLOGY_STEPS": 4}
     page = notebook.export(notebook.execute(notebook.find("00_tour"), out, parameters), out / "tour.html")
     print(f"\nDone in {os.times().elapsed - began:.0f} s. Open {page.resolve()} in a browser. Beside it lie")
     for name, meaning in {

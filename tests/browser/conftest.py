@@ -1,6 +1,7 @@
 """A headless Chromium that no request leaves, and that remembers what went wrong."""
 
 import io
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,9 +13,6 @@ import pytest
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
-
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
-FLAGS += ["--disable-component-update", "--disable-sync"]
 
 
 @dataclass
@@ -31,21 +29,17 @@ class Opened:
         png = self.page.locator(selector).nth(number).screenshot()
         return (matplotlib.image.imread(io.BytesIO(png))[..., :3] * 255).astype(np.int16)
 
+    def keep(self, name: str) -> None:
+        """Leave a picture of the page where CLIMLAB_SCREENSHOTS says, to be looked at."""
+        if folder := os.environ.get("CLIMLAB_SCREENSHOTS"):
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            self.page.screenshot(path=str(Path(folder) / f"{name}.png"), full_page=True)
+
     def clean(self) -> bool:
         """Whether nothing went wrong and nobody was asked."""
         assert self.errors == []
         assert self.requests == []
         return True
-
-
-@pytest.fixture(scope="session")
-def browser(chromium: str) -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

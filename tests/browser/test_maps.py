@@ -1,8 +1,5 @@
 """Saved maps, opened with the network off: they draw, move, choose, toggle and tell."""
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 import xarray as xr
@@ -20,13 +17,6 @@ FRAME = """() => { const view = Bokeh.index.roots[0];
     const find = v => v.frame ? v : [...(v.child_views ?? [])].map(find).find(x => x);
     const f = find(view), r = f.el.getBoundingClientRect(), b = f.frame.bbox;
     return [r.left + b.left, r.top + b.top, b.width, b.height]; }"""
-
-
-def keep(opened, name):
-    """Leave a picture of the page where CLIMLAB_SCREENSHOTS says, to be looked at."""
-    if folder := os.environ.get("CLIMLAB_SCREENSHOTS"):
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        opened.page.screenshot(path=str(Path(folder) / f"{name}.png"), full_page=True)
 
 
 def dataset():
@@ -93,7 +83,7 @@ def press(opened, key, times=1):
 def test_a_saved_map_draws_field_mask_and_coastlines_without_a_network(saved, offline):
     opened = offline(saved)
     before = opened.pixels()
-    keep(opened, "map")
+    opened.keep("map")
     # River cells over the field: 60 % orange on the palette's greens and blues.
     assert len(np.unique(before.reshape(-1, 3), axis=0)) > 200
     opened.page.evaluate("Bokeh.documents[0].get_model_by_name('coastline').visible = false")
@@ -122,7 +112,7 @@ def test_the_channel_choice_changes_field_palette_and_colour_bar(saved, offline)
     before = opened.pixels()
     opened.page.locator("select").first.select_option("U850")
     after = opened.pixels()
-    keep(opened, "wind")
+    opened.keep("wind")
     assert changed(before, after) > 50_000
     # A diverging map: both ends' colours, which the other palette does not have, are there.
     look = styles.style(xr.DataArray(np.zeros((1, 1)), dims=("lat", "lon"), name="U850")).palette()
@@ -141,7 +131,7 @@ def test_the_pointer_reads_place_value_unit_and_class(saved, fields, offline):
     assert f"TMQ {value:.5g}"[:9] in text
     assert "kg m-2" in text
     assert "cyclone" in text
-    keep(opened, "hover")
+    opened.keep("hover")
     opened.page.locator("select").first.select_option("U850")
     text = hover(opened, -42.5, 90)
     assert "42.50°S" in text
@@ -166,7 +156,7 @@ def test_hits_and_misses_have_their_colours(saved, offline):
     opened.page.get_by_role("button", name="hits and misses").click()
     opened.page.evaluate("Bokeh.documents[0].get_model_by_name('overlay').glyph.global_alpha = 1")
     pixels = opened.pixels()
-    keep(opened, "hits")
+    opened.keep("hits")
     for color in styles.VERDICT_COLORS.values():
         # One row of 5 by 5 degree cells of the river at the least: 10 cells of 11 x 11 pixels.
         assert near(pixels, color, 6) > 500
@@ -177,7 +167,7 @@ def test_a_storm_across_the_dateline_is_whole_on_a_pacific_map(fields, offline, 
     opened = offline(maps.explore(fields, fields.mask, central_longitude=180).save(tmp_path / "pacific.html"))
     opened.page.evaluate("Bokeh.documents[0].get_model_by_name('overlay').glyph.global_alpha = 1")
     pixels = opened.pixels()
-    keep(opened, "pacific")
+    opened.keep("pacific")
     magenta = np.abs(pixels - [0xD0, 0x1C, 0x8B]).max(axis=-1) < 6
     columns = np.flatnonzero(magenta.sum(axis=0) > 20)
     # 15 degrees of longitude of 820 pixels for 360, in one piece but for the coastlines' and dotted lines' pixels.
@@ -193,7 +183,7 @@ def test_no_white_seam_is_drawn(projection, center, fields, offline, tmp_path):
     document = "Bokeh.documents[0]"
     opened.page.evaluate(f"for (const n of ['coastline', 'graticule']) {document}.get_model_by_name(n).visible = false")
     pixels = opened.pixels()
-    keep(opened, f"even_{projection}")
+    opened.keep(f"even_{projection}")
     inside = pixels[60:-60, 60:-180]
     middle = inside[inside.shape[0] // 2]
     values, counts = np.unique(middle, axis=0, return_counts=True)
@@ -210,7 +200,7 @@ def test_a_row_picked_moves_the_map_to_its_storm_and_a_storm_tapped_picks_its_ro
     assert opened.page.evaluate(f"{model}.data.track.length") == len(first) == 2
     whole = opened.pixels()
     opened.page.locator(".slick-row").nth(1).locator(".slick-cell").first.click()
-    keep(opened, "storm_row")
+    opened.keep("storm_row")
     assert opened.page.evaluate(f"{model}.selected.indices.length") == 1
     assert changed(whole, opened.pixels()) > 50_000
     # The row picked is the storm in the middle of the map now: its class is under the pointer there.

@@ -6,11 +6,11 @@ import pytest
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.mpi, pytest.mark.timeout(900)]
 
 
-def test_maps_draw_coastlines_and_their_sliders_move(tour, offline, keep):
+def test_maps_draw_coastlines_and_their_sliders_move(tour, offline):
     opened = offline(tour / "tour.html")
     maps = opened.page.locator(".bk-Figure")
     assert maps.count() >= 3  # fields, labels, detections; the corner plot has more
-    keep(opened, "tour")
+    opened.keep("tour")
     for number in (0, 2):
         before = opened.pixels(number=number)
         # A coastline is a dark line on a bright field.

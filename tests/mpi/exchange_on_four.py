@@ -95,6 +95,7 @@ def main() -> None:
             RunFolder(out / "halves").request_stop()
     assert RunFolder(out / "halves").latest() == RunFolder(out / "halves").checkpoint(3)
     list(train(run, out / "halves"))
+    ranks.barrier("rank 0 has written the folders")
     assert_same(out / "whole", out / "halves")
 
 

@@ -45,12 +45,14 @@ def a_stopped_training_resumes_bit_by_bit_with_dropout_norm_lag_and_fp16() -> No
             folder.request_stop()
     assert folder.latest() == folder.checkpoint(3), folder.latest()
     list(train(run, folder.path))
+    ranks.barrier("rank 0 has written the folders")
     assert_same(out / "whole", out / "halves")
 
 
 def the_same_training_twice_gives_the_same_bits() -> None:
     for name in ("once", "twice"):
         list(train(tiny(archive, steps=2), out / name))
+    ranks.barrier("rank 0 has written the folders")
     assert_same(out / "once", out / "twice")
 
 
@@ -88,12 +90,14 @@ def an_overflow_on_one_rank_skips_the_step_on_both() -> None:
     )  # fmt: skip
     list(train(run, out / "overflow"))
     list(train(tiny(archive, steps=1, precision=run.precision), out / "before overflow"))
+    ranks.barrier("rank 0 has written the folders")
     assert_same(out / "overflow", out / "before overflow")
 
 
 def a_signal_to_one_rank_ends_both_on_the_same_step() -> None:
     reports = list(train(tiny(archive, steps=50, loss=Fault(rank=1, call=3, how="terminate")), out / "signal"))
     assert [report.step for report in reports] == [1, 2, 3]
+    ranks.barrier("rank 0 has written the folder")
     assert RunFolder(out / "signal").status()["state"] == "stopped"
     assert RunFolder(out / "signal").latest() == RunFolder(out / "signal").checkpoint(3)
 
@@ -131,6 +135,7 @@ def a_staged_archive_trains_to_the_same_bits() -> None:
     list(train(run, out / "read"))
     staged = replace(run.data, stage_to=str(out / "disk"))
     list(train(replace(run, data=staged), out / "staged"))
+    ranks.barrier("rank 0 has written the folders")
     assert_same(out / "read", out / "staged")
     # Half of the 17 snapshots, rounded up, on this one node; two ranks take 2 each a step: 2 steps an epoch.
     half = replace(staged, stage_to=str(out / "half"), stage_share=0.5, stage_as="float16")

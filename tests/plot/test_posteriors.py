@@ -108,33 +108,29 @@ def test_a_volume_shows_slabs_whose_mean_is_the_counts(volume, tmp_path):
 
 @pytest.mark.browser
 @pytest.mark.slow
-def test_brushing_one_panel_moves_histograms_and_table_without_a_kernel(draws, tmp_path, chromium):
+def test_brushing_one_panel_moves_histograms_and_table_without_a_kernel(draws, tmp_path, browser):
     import holoviews as hv
     from bokeh.resources import INLINE
-    from playwright.sync_api import sync_playwright
 
     page_file = tmp_path / "corner.html"
     hv.save(posteriors.corner(draws, truth=TRUTH), page_file, resources=INLINE)  # pyright: ignore[reportArgumentType]
-    arguments = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
-    with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=chromium, args=arguments)
-        page = browser.new_context(offline=True, viewport={"width": 1200, "height": 850}).new_page()
-        faults: list[str] = []
-        page.on("pageerror", lambda error: faults.append(str(error)))
-        page.goto(page_file.as_uri())
-        page.get_by_text("Select draws").wait_for()
-        before = page.get_by_role("table").inner_text()
-        page.evaluate(
-            """() => {
-                const models = [...Bokeh.documents[0]._all_models.values()];
-                const source = models.find(m => m.data && m.data['Omega_m'] && m.data['n_s']);
-                const sigma = Array.from(source.data['sigma_8']);
-                source.selected.indices = sigma.flatMap((value, i) => value > 0.83 ? [i] : []);
-            }"""
-        )
-        page.get_by_text("are selected").wait_for()
-        after = page.get_by_role("table").inner_text()
-        browser.close()
+    page = browser.new_context(offline=True, viewport={"width": 1200, "height": 850}).new_page()
+    faults: list[str] = []
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.goto(page_file.as_uri())
+    page.get_by_text("Select draws").wait_for()
+    before = page.get_by_role("table").inner_text()
+    page.evaluate(
+        """() => {
+            const models = [...Bokeh.documents[0]._all_models.values()];
+            const source = models.find(m => m.data && m.data['Omega_m'] && m.data['n_s']);
+            const sigma = Array.from(source.data['sigma_8']);
+            source.selected.indices = sigma.flatMap((value, i) => value > 0.83 ? [i] : []);
+        }"""
+    )
+    page.get_by_text("are selected").wait_for()
+    after = page.get_by_role("table").inner_text()
+    page.context.close()
     assert not faults
     # Draws above one spread over the mean: their median is 1.53 spreads above it, 0.846; nobody else moves.
     rows = [line.split("\t") for line in after.splitlines() if "…" in line]
