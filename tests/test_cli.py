@@ -51,6 +51,23 @@ def test_no_files_is_wrong_use():
     assert "FILES" in run("check", code=2).stderr
 
 
+def test_a_wrong_verb_is_answered_with_the_right_ones():
+    assert "events" in run("evens", code=2).stderr
+
+
+def test_a_mask_does_not_take_the_place_of_the_fields_it_was_made_from(fields_file):
+    before = fields_file.stat().st_size
+    assert "would be lost" in run("label", fields_file, "--mask-only", "--out", fields_file, code=1).stderr
+    assert fields_file.stat().st_size == before
+
+
+def test_the_tour_says_what_is_wrong_with_data_before_it_starts(tmp_path):
+    done = run("tour", "--data", tmp_path / "nothere.nc", "--out", tmp_path / "out", code=1)
+    assert done.stderr.count("\n") == 1
+    assert "nothere.nc" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
 def test_from_fields_to_storms(fields_file, tmp_path):
     labelled = tmp_path / "labelled.nc"
     run("label", fields_file, "--out", labelled)

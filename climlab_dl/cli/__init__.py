@@ -10,10 +10,14 @@ from climlab_dl.cli.app import app
 from climlab_dl.cli.batch import add_training
 
 _WITHOUT_TORCH = {"tour", "lab", "check", "convert", "label", "events"}
+_VERBS = _WITHOUT_TORCH | {"train", "detect", "simulate", "flops"}
 
 
 def main() -> None:
     """Run the command line."""
+    if (verb := next(iter(sys.argv[1:]), "--help")) not in _VERBS and not verb.startswith("-"):
+        print(f"climlab-dl: there is no verb {verb!r}; there are {', '.join(sorted(_VERBS))}", file=sys.stderr)
+        sys.exit(2)
     if not _WITHOUT_TORCH & set(sys.argv[1:2]):
         add_training()
     try:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-from climlab_dl.cli.app import Files, app, source_of
+from climlab_dl.cli.app import Files, app, refuse_to_overwrite, source_of
 
 
 @app.command
@@ -26,6 +26,7 @@ def detect(files: Files, /, *, detector: Path, out: Path) -> None:
 
     network = Detector.load(detector)
     if out.suffix:
+        refuse_to_overwrite(out, files)
         print(archive.save(find(network, archive.open(source_of(files))), out))
         return
     from tqdm import tqdm

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 from typing import Literal
 
-from climlab_dl.cli.app import Files, app, source_of
+from climlab_dl.cli.app import Files, app, refuse_to_overwrite, source_of
 
 
 @app.command
@@ -75,6 +75,8 @@ def label(
         "tempest": streams.tempest(),
         "none": None,
     }
+    if mask_only:
+        refuse_to_overwrite(out, files)
     mask = heuristics.label(fields, cyclones=for_cyclones[cyclones], rivers=for_rivers[rivers], wrap=wrap)
     print(archive.save(mask.to_dataset() if mask_only else fields.assign(mask=mask), out))
 

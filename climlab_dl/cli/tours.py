@@ -24,14 +24,18 @@ def tour(*, out: Path = Path("out"), data: str = "", smoke: bool = False) -> Non
     began = os.times().elapsed
     parameters: dict[str, object] = {"OUT": "."}
     if data:
+        from climlab_dl import archive, heuristics
+
+        heuristics.label(archive.open(data))  # lazy: says at once what is wrong with the data
         parameters["DATA"] = data if any(c in data for c in "*?[") else str(Path(data).resolve())
     if smoke:
         parameters |= {"CLIMATE_STEPS": 4, "UNIVERSES": 48, "COSMOLOGY_STEPS": 4}
     page = notebook.export(notebook.execute(notebook.find("00_tour"), out, parameters), out / "tour.html")
     print(f"\nDone in {os.times().elapsed - began:.0f} s. Open {page.resolve()} in a browser. Beside it lie")
     for name, meaning in {
-        "masks.nc": "the masks found on held-out snapshots, CF NetCDF",
-        "storms.csv": "the storms, a row each",
+        "rule_storms.csv": "the storms that the rules find in your data; rule_storms.geojson: their outlines",
+        "masks.nc": "masks that the network finds on held-out snapshots (the sample's, if yours are fewer than 20)",
+        "storms.csv": "the storms in those masks, a row each",
         "storms.geojson": "their outlines",
         "scores.csv": "IoU per class beside the trivial prediction",
         "parameters.csv": "parameter errors beside the prior's",

@@ -92,7 +92,7 @@ def explore(
         fit = int(UNTOLD_BYTES / (_bytes(chosen, more) / there))
         times = fit if FEWEST <= fit < there else slice(None)
     if not (isinstance(times, slice) and times == slice(None)):
-        steps = np.linspace(0, there - 1, times).round() if isinstance(times, int) else times
+        steps = np.linspace(0, there - 1, min(times, there)).round() if isinstance(times, int) else times
         picked = steps if isinstance(steps, slice) else np.asarray(steps, int)
         chosen = [field.isel(time=picked) for field in chosen]
         more = {name: layer.isel(time=picked) for name, layer in more.items()}

@@ -102,6 +102,7 @@ def login_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.mark.mpi
 @pytest.mark.slow
 @pytest.mark.slurm
+@pytest.mark.xfail(reason="on some starts MPICH's UCX refuses the address that PMI-2 gives it (invalid bandwidth 0.00)")
 def test_engines_come_from_an_allocation_and_give_it_back(login_node: None) -> None:
     with cluster.start(slurm=cluster.Slurm(ranks_per_node=2)) as engines:
         name = Path(engines.id).name

@@ -143,3 +143,7 @@ def test_unless_told_which_as_many_evenly_spaced_snapshots_as_make_a_small_page(
     assert (explorer.dates[0], explorer.dates[-1]) == (styles.dates(fields)[0], styles.dates(fields)[-1])
     assert len(maps.explore(fields, channels=["TMQ"]).dates) == 60
     assert maps.explore(fields, times=slice(None)).live
+
+
+def test_more_snapshots_than_there_are_are_not_shown(fields):
+    assert maps.explore(fields.isel(time=[0]), times=20).fields[0].sizes["time"] == 1
