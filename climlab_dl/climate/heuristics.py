@@ -8,7 +8,7 @@ import xarray as xr
 
 from climlab_dl.climate.cyclones import CORES, ContourCriteria, VorticityCriteria
 from climlab_dl.climate.ensemble import Ensemble
-from climlab_dl.climate.fields import BACKGROUND, CLASSES, CYCLONE, RIVER
+from climlab_dl.climate.fields import BACKGROUND, CLASSES, CYCLONE, RIVER, missing
 from climlab_dl.climate.per_snapshot import by_snapshot, keys, mesh_for, refuse_more_than_time
 from climlab_dl.climate.rules import NO_CENTRES, Cyclones, Rivers
 from climlab_dl.climate.stitching import Stitching, stitch
@@ -68,16 +68,19 @@ def label(
     asked = [rule for rule in (rivers, cyclones) if rule is not None]
     rules = [rule for rule in asked if not _missing(fields, rule)]
     if not rules:
-        lacking = "; ".join(f"{type(rule).__name__.lower()} lack {', '.join(_missing(fields, rule))}" for rule in asked)
+        lacking = [f"{type(rule).__name__.lower()} lack {', '.join(_missing(fields, rule))}" for rule in asked]
+        found = [*_names(fields), *str(fields.attrs.get("unrecognised", "")).split()]
+        nearest = [str(missing(_missing(fields, rule)[0], found)) for rule in asked]
         raise ValueError(
-            f"no rule can be applied: {lacking or 'none was given'}; the fields are {sorted(map(str, fields))}. "
-            "Rename yours (archive.open does) or choose rules for what is there"
+            f"no rule can be applied: {'; '.join(lacking) or 'none was given'}. {' '.join(dict.fromkeys(nearest))} "
+            "Or choose rules for what is there"
         )
     for rule in asked:
         if rule not in rules:
             name, lacking = type(rule).__name__.lower(), ", ".join(_missing(fields, rule))
             log.warning("%s are left out of the mask: the rule needs %s", name, lacking)
-    names = sorted({name for rule in rules for name in rule.needed(_names(fields))})
+    needs = [rule.needed(_names(fields)) for rule in rules]
+    names = sorted({name for needed in needs for name in needed})
     mesh = mesh_for(fields, wrap)
     if centres is not None:
         refuse_more_than_time(fields[names])
@@ -95,8 +98,12 @@ def label(
             here = np.logical_and.reduce([centres[name] == values[number] for name, values in keyed.items()])
             found = centres.loc[here]
         mask = np.full((len(mesh.lat), len(mesh.lon)), BACKGROUND, dtype=np.int8)
-        for rule in rules:
-            rule.paint(mask, found, snapshot, mesh)
+        for rule, needed in zip(rules, needs, strict=True):
+            painted = mask.copy()
+            rule.paint(painted, found, snapshot, mesh)
+            # Where a field that the rule needs has no value, nothing can be told of its class.
+            unknown = np.logical_or.reduce([np.isnan(snapshot[name]) for name in needed])
+            mask = np.where(unknown, mask, painted)
         return mask
 
     mask = by_snapshot(mark, fields, names, np.int8).rename("mask")

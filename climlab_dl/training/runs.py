@@ -6,7 +6,6 @@ The published ones need the published data and many GPUs; the small ones learn f
 from dataclasses import replace
 from pathlib import Path
 
-from climlab_dl.climate.fields import CAM5
 from climlab_dl.models.cosmoflow import CosmoFlow
 from climlab_dl.models.deeplab import DeepLab
 from climlab_dl.models.tiramisu import Tiramisu
@@ -113,9 +112,8 @@ def small_cosmoflow(source: str | Path) -> Run:
 
 def _small(source: str | Path, model: DeepLab | Tiramisu, *, steps: int) -> Run:
     return Run(
-        # The rules look at latitude, so the network may too. A few dozen snapshots are soon known by heart: mirrored
-        # hemispheres and strong decay delay that.
-        data=ClimateArchive(source=source, channels=(*CAM5, "ABSLAT"), held_out=1 / 3, mirror=True),
+        # A few dozen snapshots are soon known by heart: mirrored hemispheres and strong decay delay that.
+        data=ClimateArchive(source=source, held_out=1 / 3, mirror=True),
         model=model,
         loss=SoftJaccard(cross_entropy=0.5, weighting="mlperf"),
         optimizer=AdamW(learning_rate=3e-3, weight_decay=0.1),

@@ -205,6 +205,25 @@ def test_a_missing_field_leaves_its_class_out_with_a_warning(planted, caplog):
         heuristics.label(planted[["TS"]])
 
 
+def test_a_field_of_another_name_is_suggested(planted):
+    with pytest.raises(ValueError, match=r"no field 'TMQ' \(found: TMQQ\)"):
+        heuristics.label(planted[["TMQ"]].rename(TMQ="TMQQ"))
+
+
+@pytest.mark.parametrize("name", ["TMQ", "PSL", "U850", "T200"])
+def test_no_class_is_found_where_a_field_that_it_needs_has_no_value(planted, name):
+    # ClimateGlobalChange/tempestextremes#92, LBL-EESA/TECA#652: gaps are not skipped.
+    mask = heuristics.label(planted)
+    gap = mask == 1
+    if name == "TMQ":
+        gap = mask > 0
+    assert gap.any()
+    again = heuristics.label(planted.assign({name: planted[name].where(~gap)}))
+    assert not (again.where(gap, 0) == 1).any()
+    if name == "TMQ":
+        assert not (again.where(gap, 0) == 2).any()
+
+
 def test_fields_without_axes_are_refused(planted):
     with pytest.raises(ValueError, match="no axis 'lat' of their own"):
         heuristics.label(planted.rename(lat="latitude"))
