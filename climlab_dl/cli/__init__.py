@@ -24,3 +24,5 @@ def main() -> None:
         app.cli(prog="climlab-dl", description=__doc__)
     except (OSError, ValueError, RuntimeError) as error:
         sys.exit(f"climlab-dl: {error}")
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -27,7 +27,7 @@ def tour(*, out: Path = Path("out"), data: str = "", smoke: bool = False) -> Non
         from climlab_dl import archive, heuristics
 
         heuristics.label(archive.open(data))  # lazy: says at once what is wrong with the data
-        parameters["DATA"] = data if any(c in data for c in "*?[") else str(Path(data).resolve())
+        parameters["DATA"] = str(Path.cwd() / data)  # the notebook works in another folder
     if smoke:
         parameters |= {"CLIMATE_STEPS": 4, "UNIVERSES": 48, "COSMOLOGY_STEPS": 4}
     page = notebook.export(notebook.execute(notebook.find("00_tour"), out, parameters), out / "tour.html")

@@ -49,6 +49,8 @@ def load(path: Path | str) -> dict[str, Any]:
         If it is damaged or no checkpoint of this package.
     """
     path = Path(path)
+    if path.suffix != ".pt":
+        raise ValueError(f"{path} is no checkpoint; give a run's folder, or one of the *.pt files in its checkpoints/")
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:

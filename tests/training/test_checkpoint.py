@@ -79,3 +79,10 @@ def test_a_full_disk_is_reported_and_costs_no_earlier_checkpoint(tmp_path):
     assert "about 4 MiB" in done.stdout, done.stderr
     assert "the disk or quota is full" in done.stdout
     assert "['small.pt'] 1" in done.stdout
+
+
+def test_a_file_of_another_kind_is_refused_without_advice_to_delete_it(tmp_path):
+    (tmp_path / "fields.nc").write_bytes(b"CDF")
+    with pytest.raises(ValueError, match="is no checkpoint; give a run's folder") as refused:
+        load(tmp_path / "fields.nc")
+    assert "elete" not in str(refused.value)
