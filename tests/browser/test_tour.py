@@ -16,7 +16,7 @@ def test_maps_draw_coastlines_and_their_sliders_move(tour, offline):
         before = opened.pixels(number=number)
         # A coastline is a dark line on a bright field.
         assert (before.max(axis=-1) < 70).mean() > 0.005
-        handle = opened.page.locator(".noUi-handle").nth(slider)
+        handle = opened.page.locator(".noUi-handle:visible").nth(slider)
         handle.scroll_into_view_if_needed()
         handle.focus()
         handle.press("ArrowRight")

@@ -93,8 +93,11 @@ def test_torchrun_starts_ranks_too(labelled, tmp_path):
     script.write_text(
         "from climlab_dl.parallel import ranks\nimport torch\n"
         "with ranks.joined(timeout=60) as here:\n"
-        "    print(here.rank, int(ranks.sum(torch.tensor([here.rank + 1]), 'test')), flush=True)\n"
+        "    total = int(ranks.sum(torch.tensor([here.rank + 1]), 'test'))\n"
+        "    open(f'said.{here.rank}', 'w').write(str(total))\n"
     )
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(script)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert sorted(done.stdout.split("\n")) == ["", "0 3", "1 3"], done.stderr
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    # Ranks 0 and 1 add 1 and 2.
+    assert {path.name: path.read_text() for path in tmp_path.glob("said.*")} == {"said.0": "3", "said.1": "3"}
