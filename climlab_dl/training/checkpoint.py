@@ -49,12 +49,12 @@ def load(path: Path | str) -> dict[str, Any]:
         If it is damaged or no checkpoint of this package.
     """
     path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist; give a run's folder, or one of the *.pt files in its checkpoints/")
     if path.suffix != ".pt":
         raise ValueError(f"{path} is no checkpoint; give a run's folder, or one of the *.pt files in its checkpoints/")
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
-    except FileNotFoundError:
-        raise
     except Exception as error:  # torch raises a different type for each kind of damage
         others = sorted(other.name for other in path.parent.glob("*.pt") if other != path)
         raise ValueError(
