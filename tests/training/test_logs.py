@@ -1,5 +1,6 @@
 import importlib.util
 import json
+import sys
 
 import pytest
 
@@ -54,8 +55,8 @@ def test_a_log_that_cannot_be_written_is_refused_with_the_run(tiny):
         tiny(profile=(3, 2))
 
 
-@pytest.mark.skipif(importlib.util.find_spec("tensorboard") is not None, reason="tensorboard is installed")
-def test_tensorboard_that_is_not_installed_is_asked_for(tiny):
+def test_tensorboard_that_is_not_installed_is_asked_for(tiny, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
     with pytest.raises(ValueError, match="pip install tensorboard"):
         tiny(logs=("tensorboard",))
 
