@@ -17,7 +17,7 @@ import xarray as xr
 from climlab_dl.climate.checks import look
 from climlab_dl.climate.combining import combine
 from climlab_dl.climate.derived import complete, require
-from climlab_dl.climate.fields import FAMILIES, FIELDS
+from climlab_dl.climate.fields import FAMILIES, FIELDS, nearest
 from climlab_dl.climate.formats import read
 from climlab_dl.climate.grid import restore
 from climlab_dl.climate.labels import MASK
@@ -102,13 +102,19 @@ def _opened(source: Source, names: Mapping[str, str | None], problems: list[str]
     with ExitStack() as files:
         parts = read(found, names, files, problems)
         if not parts:
-            raise OSError(f"None of {len(found)} file(s) can be read, {found[0]} the first.")
+            # What is wrong with the last of the files that cannot be read stands for all.
+            raise OSError(
+                problems.pop()
+                if problems
+                else f"{found[0]} holds no snapshot, only statistics as DeepCAM keeps them; name the files beside it."
+            )
         dataset = complete(combine(parts))
         if not dataset.data_vars:
+            unknown = str(dataset.attrs.get("unrecognised", ""))
+            theirs, ours = next(((name, near) for name in unknown.split() if (near := nearest(name, ()))), ("", ""))
             raise ValueError(
-                f"{found[0]} has no field that is known (found "
-                f"{dataset.attrs.get('unrecognised', 'nothing on a grid')}). "
-                "Say what they are with names={'their_name': 'TMQ'}."
+                f"{found[0]} has no field that is known (found {unknown or 'nothing on a grid'}). "
+                f"Say what they are with names={{{theirs or 'their_name'!r}: {ours or 'TMQ'!r}}}."
             )
         yield dataset
 

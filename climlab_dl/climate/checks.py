@@ -52,13 +52,16 @@ def beyond(field: Field, low: float, high: float) -> str:
     bottom, top = field.limits
     if bottom <= low and high <= top:
         return ""
+    possible = f"possible is {bottom:g} to {top:g} {field.unit}"
+    if np.isinf([low, high]).any():
+        return f"{field.name} has infinite values, of a division by zero or an overflow; {possible}"
     fills = [fill for fill in _FILLS for value in (low, high) if np.isclose(value, fill, rtol=1e-5)]
     if fills:
         cause = f", an undeclared fill value {fills[0]:g}"
     else:
         unit = _likely_unit(field, low, high)
         cause = f", as numbers in {unit} would" if unit else ""
-    return f"{field.name} reaches from {low:g} to {high:g}{cause}; possible is {bottom:g} to {top:g} {field.unit}"
+    return f"{field.name} reaches from {low:g} to {high:g}{cause}; {possible}"
 
 
 def _likely_unit(field: Field, low: float, high: float) -> str:

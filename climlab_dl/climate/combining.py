@@ -64,8 +64,13 @@ def _in_time(group: list[xr.Dataset]) -> xr.Dataset:
     keys = list(zip(*_numbers(whole).T, whole["time"].values, strict=True))
     for i in range(1, len(files)):
         if keys[i] == keys[i - 1]:
+            time = keys[i][-1]
+            if files[i] == files[i - 1]:
+                raise ValueError(
+                    f"{files[i]} has the time {time} twice. Drop one of the two, with xarray's drop_duplicates('time')."
+                )
             raise ValueError(
-                f"Two snapshots of the same time {keys[i][-1]}: in {files[i - 1]} and in {files[i]}. "
+                f"Two snapshots of the same time {time}: in {files[i - 1]} and in {files[i]}. "
                 "Leave one of the files out."
             )
     whole.encoding["files"] = files

@@ -177,12 +177,22 @@ FIELDS: dict[str, Field] = {field.name: field for field in map(_field, _FIELDS)}
 CAM5: tuple[str, ...] = tuple(FIELDS)[:16]
 """The 16 channels in the order of the DeepCAM files (Kurth et al. 2018)."""
 
+ACCUMULATED = ("PRECT",)
+"""Fields that many models accumulate since the snapshot before, so that the first one has none."""
+
 _BY_ALIAS = {alias.lower(): field.name for field in FIELDS.values() for alias in (field.name, *field.aliases)}
 
 
 def named(name: str) -> Field | None:
     """Give the field that a file's variable ``name`` stands for, or None; case does not matter."""
     return FIELDS.get(name) or FIELDS.get(_BY_ALIAS.get(name.lower(), ""))
+
+
+def nearest(name: str, present: Iterable[str]) -> str:
+    """Give the field that an unknown name is nearly that of, or nothing; one that is ``present`` is not meant."""
+    known = {alias: field for alias, field in _BY_ALIAS.items() if len(alias) > 1 and field not in set(present)}
+    near = get_close_matches(name.lower(), known, n=1, cutoff=0.8)
+    return known[near[0]] if near else ""
 
 
 def missing(name: str, found: Iterable[str], where: str = "The archive") -> ValueError:

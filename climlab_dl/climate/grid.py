@@ -52,7 +52,14 @@ class Grid:
                     "Regrid to latitude-longitude first, with xESMF or `cdo remapbil`."
                 )
             if not np.isfinite(axis).all():
-                raise ValueError(f"{where}: {name} has missing values; expected degrees for every row and column.")
+                raise ValueError(
+                    f"{where}: {name} has missing or infinite values; expected degrees for every row and column."
+                )
+            if axis.size == 1:
+                raise ValueError(
+                    f"{where}: {name} has the single value {axis[0]:g}, a station or a cross-section perhaps; expected "
+                    "a map of at least 2 x 2 points. Leave the file out, or cut a larger piece."
+                )
         if np.abs(lat).max() > 90.001:
             raise ValueError(f"{where}: latitude runs {lat.min():g}..{lat.max():g}; expected degrees within -90..90.")
         down = lat.size > 1 and lat[0] > lat[-1]

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from dataclasses import fields as dataclass_fields
 from itertools import pairwise
-from pathlib import Path
 from statistics import mode
 from typing import Any
 
@@ -16,7 +15,7 @@ from tqdm.auto import tqdm
 
 from climlab_dl.climate import times
 from climlab_dl.climate.checks import beyond
-from climlab_dl.climate.fields import CLASSES, FIELDS, Field
+from climlab_dl.climate.fields import ACCUMULATED, CLASSES, FIELDS, Field, nearest
 from climlab_dl.climate.grid import Grid
 from climlab_dl.climate.labels import MASK
 
@@ -46,6 +45,8 @@ class Report:
         Share of the pixels in each class of the mask (empty without one), ``"unlabelled"`` among them.
     unrecognised : tuple of str
         Variables on the grid that no field is known for.
+    suggestions : dict
+        Field that an unrecognised variable may be, by its name: a slip of the pen.
     problems : tuple of str
         What is wrong, a sentence each.
     """
@@ -61,6 +62,7 @@ class Report:
     fields: pd.DataFrame = field(default_factory=pd.DataFrame)
     classes: dict[str, float] = field(default_factory=dict)
     unrecognised: tuple[str, ...] = ()
+    suggestions: dict[str, str] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
 
     @property
@@ -76,6 +78,11 @@ class Report:
 
     def __str__(self) -> str:
         lines = [f"{self.source}: {'as it should be' if self.ok else f'{len(self.problems)} problem(s)'}"]
+        lines += [
+            f"  ? {theirs} is no known name and left out; is it {ours}, {FIELDS[ours].long_name}? "
+            f"Then pass names={{{theirs!r}: {ours!r}}} (in the shell --names {theirs}={ours})."
+            for theirs, ours in self.suggestions.items()
+        ]
         if self.snapshots:
             gaps = f", {len(self.gaps)} missing (first {self.gaps[0]})" if self.gaps else ", none missing"
             lines += [
@@ -112,11 +119,12 @@ def survey(source: str, fields: xr.Dataset, problems: Sequence[str] = ()) -> Rep
     names = [name for name in map(str, fields.data_vars) if name in FIELDS]
     extremes = {name: _Extremes() for name in names}
     counts = np.zeros(len(CLASSES) + 1, np.int64)
+    when = _clocks(fields)
     for i, file in enumerate(tqdm(files, desc="checking", unit="snapshot", delay=2, leave=False)):
         snapshot = fields.isel(time=i)
         values = snapshot[names].compute(scheduler=get_sync)
         for name in names:
-            extremes[name].add(values[name].values, file)
+            extremes[name].add(values[name].values, f"at {when[i]} in {file}")
         if MASK in fields:
             try:
                 mask = snapshot[MASK].compute(scheduler=get_sync).values
@@ -126,9 +134,12 @@ def survey(source: str, fields: xr.Dataset, problems: Sequence[str] = ()) -> Rep
     rows = {}
     for name, seen in extremes.items():
         known = FIELDS[name]
-        problem = f"{name} has no number at all" if seen.numbers == 0 else beyond(known, seen.lowest, seen.highest)
-        if problem:
-            problems.append(f"{problem} (in {seen.where(known)})" if seen.numbers else problem)
+        problem = beyond(known, seen.lowest, seen.highest) if seen.numbers else ""
+        found = [f"{problem} ({seen.where(known)})"] if problem else []
+        # What accumulates from one snapshot to the next may be missing in the first.
+        if blank := [place for i, place in seen.blank.items() if i or name not in ACCUMULATED or not seen.numbers]:
+            found.append(f"{name} has no number at all in {len(blank)} of {len(files)} snapshots ({blank[0]})")
+        problems += found
         rows[name] = {
             "unit": known.unit,
             "lowest": seen.lowest if seen.numbers else np.nan,
@@ -136,27 +147,24 @@ def survey(source: str, fields: xr.Dataset, problems: Sequence[str] = ()) -> Rep
             "missing": 1 - seen.numbers / seen.pixels,
             "possible_from": known.limits[0],
             "possible_to": known.limits[1],
-            "ok": not problem,
+            "ok": not found,
         }
     step, gaps = _gaps(fields)
-    when = (
-        [str(t) for t in fields["time"].dt.strftime(_CLOCK).values]
-        if fields["time"].dtype.kind in "MO"
-        else fields["time"].values
-    )
+    unrecognised = str(fields.attrs.get("unrecognised", "")).split()
     shares = dict(zip(("unlabelled", *CLASSES), counts / max(counts.sum(), 1), strict=True))
     return Report(
         source=source,
         files=len(set(files)),
         grid=str(Grid.of(fields["lat"].values, fields["lon"].values)),
         calendar=times.calendar(fields["time"]),
-        times=(str(when[0]), str(when[-1])),
+        times=(when[0], when[-1]),
         snapshots=fields.sizes["time"],
         step=step,
         gaps=gaps,
         fields=pd.DataFrame.from_dict(rows, orient="index"),
         classes={name: float(share) for name, share in shares.items()} if counts.sum() else {},
-        unrecognised=tuple(str(fields.attrs.get("unrecognised", "")).split()),
+        unrecognised=tuple(unrecognised),
+        suggestions={name: near for name in unrecognised if (near := nearest(name, names))},
         problems=tuple(dict.fromkeys(problems)),
     )
 
@@ -164,28 +172,41 @@ def survey(source: str, fields: xr.Dataset, problems: Sequence[str] = ()) -> Rep
 _CLOCK = "%Y-%m-%d %H:%M"
 
 
+def _clocks(fields: xr.Dataset) -> list[str]:
+    """Write times as the report does; numbers stay as they are."""
+    dated = fields["time"].dtype.kind in "MO"
+    return list(map(str, (fields["time"].dt.strftime(_CLOCK) if dated else fields["time"]).values))
+
+
 @dataclass
 class _Extremes:
-    """Smallest and largest number seen, and the files that they are in."""
+    """Smallest and largest number seen, and the snapshots that they are in; and the snapshots without a number."""
 
     lowest: float = np.inf
     highest: float = -np.inf
-    lowest_in: Path = Path()
-    highest_in: Path = Path()
+    lowest_in: str = ""
+    highest_in: str = ""
+    blank: dict[int, str] = field(default_factory=dict)
+    snapshots: int = 0
     numbers: int = 0
     pixels: int = 0
 
-    def add(self, values: np.ndarray, file: Path) -> None:
+    def add(self, values: np.ndarray, place: str) -> None:
+        """Count the next snapshot, which is to be found at ``place``."""
+        missing = int(np.isnan(values).sum())
+        if missing == values.size:
+            self.blank[self.snapshots] = place
+        self.snapshots += 1
         self.pixels += values.size
-        self.numbers += values.size - int(np.isnan(values).sum())
+        self.numbers += values.size - missing
         # fmin and fmax pass over NaN without a copy; only NaN gives NaN, which is neither less nor more.
         low, high = float(np.fmin.reduce(values, axis=None)), float(np.fmax.reduce(values, axis=None))
         if low < self.lowest:
-            self.lowest, self.lowest_in = low, file
+            self.lowest, self.lowest_in = low, place
         if high > self.highest:
-            self.highest, self.highest_in = high, file
+            self.highest, self.highest_in = high, place
 
-    def where(self, known: Field) -> Path:
+    def where(self, known: Field) -> str:
         return self.lowest_in if self.lowest < known.limits[0] else self.highest_in
 
 

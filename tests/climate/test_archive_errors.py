@@ -49,9 +49,10 @@ def patched(name, value):
         (scaled("PRECT", 86400e3), r"PRECT reaches .* as numbers in mm/day would"),
         (patched("TMQ", -9999), r"TMQ reaches from -9999 .* an undeclared fill value -9999; possible is -1 to 150"),
         (patched("PSL", 1e20), r"PSL reaches .* an undeclared fill value 1e\+20"),
+        (patched("TMQ", np.inf), "TMQ has infinite values"),
         (snapshot(TMQ=snapshot().TMQ * np.nan), "TMQ has no number at all"),
     ],
-    ids=["hPa for Pa", "mm/s for m/s", "mm/day for m/s", "undeclared fill", "undeclared 1e20", "all NaN"],
+    ids=["hPa for Pa", "mm/s for m/s", "mm/day for m/s", "undeclared fill", "undeclared 1e20", "infinite", "all NaN"],
 )
 def test_a_field_that_cannot_be_is_refused_with_the_likely_mistake(tmp_path, wrong, message):
     wrong.to_netcdf(tmp_path / "wrong.nc", encoding={name: {"_FillValue": None} for name in wrong.data_vars})
@@ -166,6 +167,32 @@ def test_the_same_time_twice_is_refused(tmp_path):
     snapshot().to_netcdf(tmp_path / "b.nc")
     with pytest.raises(ValueError, match=r"Two snapshots of the same time 2001-01-01.*a\.nc and in .*b\.nc"):
         archive.open(tmp_path)
+
+
+def test_the_same_time_twice_in_one_file_is_refused(tmp_path):
+    xr.concat([snapshot(), snapshot()], "time").to_netcdf(tmp_path / "a.nc")
+    with pytest.raises(ValueError, match=r"a\.nc has the time 2001-01-01T00.* twice\. Drop one .*drop_duplicates"):
+        archive.open(tmp_path)
+
+
+def test_an_empty_time_axis_is_refused(tmp_path):
+    snapshot().isel(time=slice(0)).to_netcdf(tmp_path / "empty.nc", unlimited_dims=["time"])
+    with h5py.File(tmp_path / "climo_1979.h5", "w") as file:
+        file["images"] = np.ones((0, 16, 12, 18), np.float32)
+    for name in ("empty.nc", "climo_1979.h5"):
+        with pytest.raises(ValueError, match=rf"{name} has no snapshot: its time axis has length 0"):
+            archive.open(tmp_path / name)
+        assert len(archive.check(tmp_path / name).problems) == 1
+    snapshot().to_netcdf(tmp_path / "full.nc")
+    report = archive.check(tmp_path)
+    assert (report.ok, report.snapshots) == (False, 1)
+
+
+def test_one_row_or_one_column_is_no_map(tmp_path):
+    for axis in ("lat", "lon"):
+        snapshot().isel({axis: [2]}).to_netcdf(tmp_path / f"{axis}.nc")
+        with pytest.raises(ValueError, match=rf"{axis}\.nc: l.*itude has the single value .*at least 2 x 2"):
+            archive.open(tmp_path / f"{axis}.nc")
 
 
 def test_files_with_and_without_a_field_are_refused(tmp_path):

@@ -22,7 +22,7 @@ def fields_on(grid, lat, lon):
 @given(
     columns=st.integers(4, 40),
     first=st.floats(-720, 720),
-    rows=st.integers(1, 9),
+    rows=st.integers(2, 9),
     down=st.booleans(),
     back=st.booleans(),
     closed=st.booleans(),
@@ -68,7 +68,10 @@ def test_a_repeated_meridian_is_dropped():
         ([0, 10], [0, 90, 45, 270], "longitude is not monotonic"),
         ([0, 10], [0, 90, 180, 270, 0, 90], "longitude is not monotonic"),
         ([0, 100], [0, 90, 180, 270], r"latitude runs 0\.\.100"),
-        ([0, np.nan], [0, 90, 180, 270], "latitude has missing values"),
+        ([0, np.nan], [0, 90, 180, 270], "latitude has missing or infinite values"),
+        ([0, 10], [0, 90, np.inf, 270], "longitude has missing or infinite values"),
+        ([45], [0, 90, 180, 270], r"latitude has the single value 45, .* at least 2 x 2"),
+        ([0, 10], [7.5], r"longitude has the single value 7\.5, a station"),
         ([[0, 1], [0, 1]], [0, 90, 180, 270], r"latitude has shape \(2, 2\), a curvilinear grid"),
     ],
 )

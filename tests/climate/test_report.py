@@ -79,3 +79,69 @@ def test_nothing_is_raised_even_where_nothing_can_be_read(tmp_path):
     assert "There is no" in str(report)
     (tmp_path / "a.nc").write_bytes(b"\x89HDF\r\n\x1a\n and no more")
     assert "a.nc cannot be read" in str(archive.check(tmp_path))
+
+
+def days(sample, tmp_path, change, count=4):
+    """Write snapshots of a small grid, a file each, after ``change(number, snapshot)``."""
+    fields = archive.open(sample / "gcm_t63_2001-08-14T06.nc")[["TMQ", "PSL", "PRECT"]].isel(lat=slice(9), lon=slice(9))
+    for i in range(count):
+        archive.save(change(i, fields.isel(time=[i]).compute()), tmp_path / f"{i}.nc")
+    return archive.check(tmp_path)
+
+
+@pytest.mark.parametrize("blank", [0, 2])
+def test_a_snapshot_without_a_number_is_a_problem_wherever_it_is(sample, tmp_path, blank):
+    report = days(sample, tmp_path, lambda i, one: one.assign(PSL=one.PSL.where(i != blank)))
+    assert len(report.problems) == 1
+    assert "PSL has no number at all in 1 of 4 snapshots (at 2001-08-1" in report.problems[0]
+    assert report.problems[0].endswith(f"{blank}.nc)")
+    assert report.fields["ok"].tolist() == [True, False, True]
+
+
+def test_what_accumulates_may_be_missing_in_the_first_snapshot_only(sample, tmp_path):
+    assert days(sample, tmp_path, lambda i, one: one.assign(PRECT=one.PRECT.where(i != 0))).ok
+    report = days(sample, tmp_path, lambda i, one: one.assign(PRECT=one.PRECT.where(i not in (0, 1, 3))))
+    assert "PRECT has no number at all in 2 of 4 snapshots" in report.problems[0]
+    nothing = days(sample, tmp_path, lambda i, one: one.assign(PRECT=one.PRECT.where(False)))
+    assert "PRECT has no number at all in 4 of 4 snapshots" in nothing.problems[0]
+
+
+def test_infinite_values_are_called_so(sample, tmp_path):
+    def overflow(i, one):
+        if i == 1:
+            one.TMQ[0, 2, 3] = np.inf
+        return one
+
+    report = days(sample, tmp_path, overflow)
+    assert len(report.problems) == 1
+    assert "TMQ has infinite values" in report.problems[0]
+    assert report.problems[0].endswith("1.nc)")
+    assert report.fields.loc["TMQ", "missing"] == 0
+
+
+def test_a_slip_of_the_pen_is_shown_first_with_what_it_may_be(sample, tmp_path):
+    fields = archive.open(sample / "gcm_t63_2001-08-14T06.nc")[["TMQ", "PSL", "U850"]].isel(time=[0]).compute()
+    # Theirs: TMQQ for TMQ; PSLL beside PSL cannot be that; area is like nothing.
+    theirs = fields.rename(TMQ="TMQQ").assign(PSLL=fields.PSL, area=fields.PSL)
+    for name in theirs:
+        del theirs[name].attrs["standard_name"]
+    theirs.to_netcdf(tmp_path / "a.nc")
+    report = archive.check(tmp_path / "a.nc")
+    assert report.ok
+    assert report.suggestions == {"TMQQ": "TMQ"}
+    assert str(report).splitlines()[1].startswith("  ? TMQQ is no known name and left out; is it TMQ, ")
+    assert "names={'TMQQ': 'TMQ'} (in the shell --names TMQQ=TMQ)" in str(report)
+    assert list(archive.check(tmp_path / "a.nc", names={"TMQQ": "TMQ"}).fields.index) == ["TMQ", "U850", "PSL"]
+    theirs[["TMQQ"]].to_netcdf(tmp_path / "b.nc")
+    assert "names={'TMQQ': 'TMQ'}" in archive.check(tmp_path / "b.nc").problems[0]
+
+
+def test_a_file_that_cannot_be_read_is_one_problem(tmp_path, shared):
+    (tmp_path / "a.nc").write_bytes(b"no data at all")
+    assert len(archive.check(tmp_path / "a.nc").problems) == 1
+    (tmp_path / "b.nc").write_bytes(b"nor here")
+    problems = archive.check(tmp_path).problems
+    assert [problem.split(" is ")[0] for problem in problems] == [str(tmp_path / "a.nc"), str(tmp_path / "b.nc")]
+    problems = archive.check(shared / "climate" / "deepcam_stats.h5").problems
+    assert len(problems) == 1
+    assert "deepcam_stats.h5 holds no snapshot, only statistics" in problems[0]

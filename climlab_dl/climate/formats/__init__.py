@@ -11,7 +11,7 @@ from tqdm.auto import tqdm
 from climlab_dl.climate.fields import CAM5
 from climlab_dl.climate.formats import annotations, cf, deepcam, extremeweather, wrf
 from climlab_dl.climate.formats.header import Header
-from climlab_dl.climate.formats.opening import datasets, hdf5, kind_of
+from climlab_dl.climate.formats.opening import datasets, empty, hdf5, kind_of
 from climlab_dl.climate.parts import Part
 
 
@@ -76,6 +76,8 @@ def _open(path: Path, files: ExitStack) -> tuple[str, list[Any]]:
     for dataset in opened:
         files.callback(dataset.close)
     if wrf.recognises(opened[0]):
+        if not wrf.snapshots(opened[0]):
+            raise empty(path)
         return "wrf", [(path, dataset) for dataset in opened]
     headers = [Header(path, dataset) for dataset in opened]
     return "annotations" if annotations.recognises(headers[0]) else "cf", headers

@@ -18,7 +18,7 @@ import xarray as xr
 
 from climlab_dl.climate import times
 from climlab_dl.climate.fields import BACKGROUND, CAM5, CYCLONE, RIVER
-from climlab_dl.climate.formats.opening import hdf5
+from climlab_dl.climate.formats.opening import empty, hdf5
 from climlab_dl.climate.grid import Grid, by_shape
 from climlab_dl.climate.labels import MASK
 from climlab_dl.climate.parts import Content, Part
@@ -47,6 +47,8 @@ class Sample:
                 f"{path}: images has shape {shape}; expected (time, {len(CHANNELS)}, lat, lon) with the channels "
                 f"{', '.join(CHANNELS)}."
             )
+        if not shape[0]:
+            raise empty(path)
         return cls(path, shape, "boxes" in file)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 
 from climlab_dl.climate import times
+from climlab_dl.climate.formats.opening import empty
 from climlab_dl.climate.grid import Grid
 from climlab_dl.climate.units import Conversion, conversion
 
@@ -34,6 +35,8 @@ class Header:
         in_dims = next((n for n in _TIMES if n in dataset.dims), "")
         self.time_dim = str(self.time.dims[0]) if self.time is not None and self.time.ndim else in_dims
         self.snapshots = dataset.sizes.get(self.time_dim, 1)
+        if not self.snapshots:
+            raise empty(path)
 
     def _coordinate(self, name: str, units: tuple[str, ...], spellings: tuple[str, ...]) -> xr.Variable:
         found = [

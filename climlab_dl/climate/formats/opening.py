@@ -74,6 +74,14 @@ def unreadable(path: Path, error: Exception) -> OSError:
     )
 
 
+def empty(path: Path) -> ValueError:
+    """Say which file has no snapshots."""
+    return ValueError(
+        f"{path} has no snapshot: its time axis has length 0, as a job leaves it that ends before it writes. "
+        "Write it again, or leave it out."
+    )
+
+
 def _store(path: Path) -> NetCDF4DataStore:
     """Open NetCDF as xarray does, with the same lock, but lean."""
     manager = CachingFileManager(_lean, os.path.abspath(path), mode="r", lock=NETCDF4_PYTHON_LOCK)

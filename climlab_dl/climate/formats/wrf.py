@@ -43,6 +43,11 @@ def recognises(dataset: xr.Dataset) -> bool:
     return {"XLAT", "XLONG"} <= set(dataset.variables) and _TIME in dataset.dims
 
 
+def snapshots(dataset: xr.Dataset) -> int:
+    """Count the times of a file."""
+    return dataset.sizes[_TIME]
+
+
 def parts(opened: Sequence[tuple[Path, xr.Dataset]], names: Mapping[str, str | None]) -> list[Part]:
     """Give one group a file, since domains may differ and move."""
     return [_part(path, dataset, names) for path, dataset in opened]
