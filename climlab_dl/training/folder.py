@@ -4,6 +4,8 @@
 ``run.json``         the complete description (:meth:`climlab_dl.training.run.Run.to_json`)
 ``status.json``      state, step, steps, time, message, host, pid of rank 0
 ``progress.jsonl``   one line per report: step, epoch, loss, learning rate, rate, metrics
+``held_out.nc``      what the network said at its latest evaluation of one held-out snapshot, or of the universes held
+                     out, beside the truth
 ``environment.json`` versions, host, ranks, commit, seed
 ``checkpoints/``     ``step-00000120.pt`` (the latest few) and ``best.pt``
 ``stop``             while it exists, the training checkpoints and ends at its next step
@@ -18,11 +20,14 @@ import socket
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import pandas as pd
 
 from climlab_dl.files import beside
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 State = Literal["starting", "running", "stopped", "finished", "failed"]
 
@@ -53,6 +58,7 @@ class RunFolder:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path).absolute()
         self.run_json = self.path / "run.json"
+        self.held_out_nc = self.path / "held_out.nc"
         self.checkpoints = self.path / "checkpoints"
         self._progress = self.path / "progress.jsonl"
         self._status = self.path / "status.json"
@@ -86,6 +92,20 @@ class RunFolder:
         names = [name for name in table.columns if name not in first]
         measured = ["loss", "learning_rate", "rate", "seconds", *names]
         return table.reindex(columns=first + names).astype(dict.fromkeys(measured, float))
+
+    def held_out(self) -> "xr.Dataset | None":
+        """Read what the network said at its latest evaluation, or None before the first.
+
+        Returns
+        -------
+        Dataset
+            ``mask`` and ``truth`` (lat, lon) of one held-out snapshot, the same at all evaluations; or ``estimate`` and
+            ``truth`` (universe, parameter) of all held-out universes, in physical units. Attributes: ``step``, and
+            ``sample``, which snapshot it is.
+        """
+        import xarray as xr
+
+        return xr.load_dataset(self.held_out_nc, engine="netcdf4") if self.held_out_nc.exists() else None
 
     def environment(self) -> dict[str, Any]:
         """Versions, host, ranks, commit and seed of the latest start; empty before the first."""
@@ -151,6 +171,11 @@ class RunFolder:
         """Add one report, which has ``step`` and ``metrics``; it is on its way to the disk when this returns."""
         with self._progress.open("a", encoding="utf-8") as file:
             file.write(json.dumps(_finite(row), allow_nan=False) + "\n")
+
+    def write_held_out(self, seen: "xr.Dataset") -> None:
+        """Replace what :meth:`held_out` reads."""
+        with beside(self.held_out_nc) as new:
+            seen.to_netcdf(new, engine="netcdf4", encoding={name: {"zlib": True} for name in seen})
 
     def rewind(self, step: int) -> None:
         """Drop the reports after a step, which a training that resumes from there will write again."""

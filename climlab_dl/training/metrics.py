@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
+import xarray as xr
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -27,10 +28,12 @@ class Segmentation:
         self.classes = tuple(classes)
         self.confusion = np.zeros((len(self.classes), len(self.classes)), dtype=np.int64)  # [truth, prediction]
         self.sample_iou, self.samples = 0.0, 0
+        self._first: list[Tensor] = []
 
     def update(self, logits: Float[Tensor, "batch classes lat lon"], mask: Int[Tensor, "batch lat lon"]) -> None:
         """Count the pixels of a batch."""
         for predicted, truth in zip(logits.argmax(dim=1), mask, strict=True):
+            self._first = self._first or [predicted, truth]
             matrix = confusion(predicted, truth, len(self.classes))
             self.confusion += matrix
             self.sample_iou += float(np.mean(iou(matrix, absent=1.0)))
@@ -64,6 +67,12 @@ class Segmentation:
         scores["baseline_iou_mean"] = np.nanmean(baseline)
         return {name: float(value) for name, value in scores.items()}
 
+    def seen(self) -> xr.Dataset:
+        """Give ``mask`` and ``truth`` (lat, lon) of the first snapshot that this rank has scored, as CF flags."""
+        flags = {"flag_values": np.arange(len(self.classes), dtype=np.int8), "flag_meanings": " ".join(self.classes)}
+        masks = [(("lat", "lon"), mask.cpu().numpy().astype(np.int8), flags) for mask in self._first]
+        return xr.Dataset(dict(zip(("mask", "truth"), masks, strict=True)))
+
 
 class Parameters:
     """Mean absolute and relative errors per parameter, beside those of always predicting the training mean.
@@ -82,31 +91,37 @@ class Parameters:
     def __init__(self, names: Sequence[str], mean: np.ndarray, std: np.ndarray) -> None:
         self.names = tuple(names)
         self.mean, self.std = np.asarray(mean, dtype=np.float64), np.asarray(std, dtype=np.float64)
-        self.sums = np.zeros((3, len(self.names)))  # |error|, |error| / truth, |training mean - truth|
-        self.samples = 0
+        self.found = np.empty((0, len(self.names)))  # (universe, parameter), physical
+        self.true = np.empty((0, len(self.names)))
 
     def update(self, prediction: Float[Tensor, "batch outputs"], target: Float[Tensor, "batch targets"]) -> None:
-        """Add the errors of a batch; outputs after the targets (log variances) have no part in them."""
-        true = target.double().cpu().numpy() * self.std + self.mean
+        """Add a batch; outputs after the targets (log variances) have no part in the errors."""
         found = prediction[:, : len(self.names)].double().cpu().numpy() * self.std + self.mean
-        error = np.abs(found - true)
-        self.sums += [error.sum(axis=0), (error / np.abs(true)).sum(axis=0), np.abs(true - self.mean).sum(axis=0)]
-        self.samples += len(true)
+        self.found = np.concatenate([self.found, found])
+        self.true = np.concatenate([self.true, target.double().cpu().numpy() * self.std + self.mean])
 
     def over_ranks(self) -> None:
-        """Add up what all ranks have summed."""
-        packed = torch.from_numpy(np.append(self.sums.ravel(), self.samples))
-        total = ranks.sum(packed, "held-out errors").numpy()
-        self.sums, self.samples = total[:-1].reshape(3, -1), round(total[-1])
+        """Put together what all ranks have, each of which scored every so many-th universe from its own number on."""
+        count = int(ranks.sum(torch.tensor(len(self.true)), "number held out"))
+        whole = np.zeros((2, count, len(self.names)))
+        whole[:, ranks.rank() :: ranks.size()] = self.found, self.true
+        self.found, self.true = ranks.sum(torch.from_numpy(whole), "held-out universes").numpy()
 
     def scores(self) -> dict[str, float]:
         """Errors in physical units, relative errors, and ``mae_mean`` in units of the normalised targets (MLPerf)."""
-        error, relative, baseline = self.sums / self.samples
+        error, baseline = np.abs(self.found - self.true), np.abs(self.true - self.mean).mean(axis=0)
+        relative, error = (error / np.abs(self.true)).mean(axis=0), error.mean(axis=0)
         scores = {f"mae_{name}": value for name, value in zip(self.names, error, strict=True)}
         scores |= {f"relative_error_{name}": value for name, value in zip(self.names, relative, strict=True)}
         scores |= {f"baseline_mae_{name}": value for name, value in zip(self.names, baseline, strict=True)}
         scores["mae_mean"], scores["baseline_mae_mean"] = np.mean(error / self.std), np.mean(baseline / self.std)
         return {name: float(value) for name, value in scores.items()}
+
+    def seen(self) -> xr.Dataset:
+        """Give ``estimate`` and ``truth`` (universe, parameter), in physical units."""
+        tables = {"estimate": self.found, "truth": self.true}
+        whole = xr.Dataset({name: (("universe", "parameter"), table) for name, table in tables.items()})
+        return whole.assign_coords(parameter=list(self.names))
 
 
 def confusion(predicted: Int[Tensor, "..."], truth: Int[Tensor, "..."], classes: int) -> np.ndarray:

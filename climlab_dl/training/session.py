@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from climlab_dl.parallel import ranks
 from climlab_dl.parallel.allreduce import broadcast_model
-from climlab_dl.training import checkpoint, logs, resume, signals
+from climlab_dl.training import checkpoint, held_out, logs, resume, signals
 from climlab_dl.training.batches import Order, held_out_batches, training_batches
 from climlab_dl.training.climate_archive import ClimateArchive
 from climlab_dl.training.environment import environment
@@ -243,6 +243,7 @@ class Session:
         metrics.over_ranks()
         self._mark("eval_stop", epoch_num=epoch)
         scores = metrics.scores()
+        held_out.show(self, metrics)
         self._judge(scores, scores[metrics.best] * (1 if metrics.larger_is_better else -1))
         return scores
 

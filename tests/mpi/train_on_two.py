@@ -19,7 +19,7 @@ from climlab_dl.training.climate_archive import ClimateArchive
 from climlab_dl.training.folder import RunFolder
 from climlab_dl.training.loop import train
 from climlab_dl.training.losses import WeightedCrossEntropy
-from climlab_dl.training.metrics import Segmentation
+from climlab_dl.training.metrics import Parameters, Segmentation
 from climlab_dl.training.precision import Precision
 from climlab_dl.training.statistics import Statistics
 from climlab_dl.training.universes import Universes
@@ -128,6 +128,14 @@ def scores_count_each_sample_once() -> None:
     assert mine.samples == 7
     np.testing.assert_array_equal(mine.confusion, whole.confusion)
     np.testing.assert_allclose(mine.scores()["iou_per_sample"], whole.scores()["iou_per_sample"], rtol=1e-14)
+    # Estimates and truths of 5 universes: rank 0 has three, rank 1 two; together they are in their order again.
+    share, (estimate, target) = slice(ranks.rank(), None, ranks.size()), torch.randn(2, 5, 2)
+    one, all_five = (Parameters(("a", "b"), np.array([1.0, 2.0]), np.array([0.5, 3.0])) for _ in range(2))
+    all_five.update(estimate, target)
+    one.update(estimate[share], target[share])
+    one.over_ranks()
+    assert one.seen().identical(all_five.seen())
+    assert one.scores() == all_five.scores()
 
 
 def a_staged_archive_trains_to_the_same_bits() -> None:

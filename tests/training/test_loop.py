@@ -4,9 +4,11 @@ import signal
 import time
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pytest
 import torch
 
+from climlab_dl.inference.detect import Detector, detect
 from climlab_dl.models.tiramisu import Tiramisu
 from climlab_dl.parallel.allreduce import Exchange
 from climlab_dl.training.checkpoint import load
@@ -38,6 +40,13 @@ def test_a_training_learns_reports_scores_and_leaves_a_complete_folder(tiny, tmp
     saved = load(folder.best() or "")
     assert saved["statistics"]["channels"] == ["TMQ", "U850", "V850", "PSL"]
     assert saved["statistics"]["classes"] == ["background", "cyclone", "river"]
+    # What is there to be watched: the first held-out snapshot, as the network of the last evaluation sees it.
+    seen, first = folder.held_out(), run.data.held_out_snapshots().isel(time=[0])
+    assert seen.attrs["step"] == 40
+    assert seen.attrs["sample"].startswith(str(first.time.values[0])[:16])
+    np.testing.assert_array_equal(seen.truth, first.mask[0])
+    np.testing.assert_array_equal(seen.mask, detect(Detector.load(folder.latest()), first).mask[0])
+    np.testing.assert_array_equal(seen.lat, first.lat)
 
 
 def test_the_same_seed_gives_the_same_bits_and_another_does_not(tiny, tmp_path, assert_same):

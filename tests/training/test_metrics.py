@@ -82,3 +82,26 @@ def test_errors_of_parameters_are_in_their_own_units():
     assert scores["baseline_mae_sigma_8"] == pytest.approx(0.025)
     assert scores["mae_mean"] == pytest.approx(0.5)
     assert scores["baseline_mae_mean"] == pytest.approx(0.75)
+
+
+def test_what_is_seen_of_masks_is_the_first_snapshot_however_batches_are_cut():
+    torch.manual_seed(0)
+    logits, truth = torch.randn(5, 3, 4, 6), torch.randint(3, (5, 4, 6))
+    for size in (1, 2, 5):
+        metrics = Segmentation(CLASSES)
+        for start in range(0, 5, size):
+            metrics.update(logits[start : start + size], truth[start : start + size])
+        seen = metrics.seen()
+        np.testing.assert_array_equal(seen.mask, logits[0].argmax(dim=0))
+        np.testing.assert_array_equal(seen.truth, truth[0])
+        assert seen.mask.dims == ("lat", "lon")
+        assert seen.mask.attrs["flag_meanings"] == "background cyclone river"
+
+
+def test_what_is_seen_of_parameters_is_every_estimate_in_physical_units():
+    metrics = Parameters(("Omega_m", "sigma_8"), np.array([0.3, 0.8]), np.array([0.03, 0.05]))
+    metrics.update(torch.tensor([[2.0, -1.0, 9.0, 9.0]]), torch.tensor([[1.0, -1.0]]))
+    metrics.update(torch.tensor([[-1.0, 1.0, 9.0, 9.0]]), torch.tensor([[-1.0, 0.0]]))
+    seen = metrics.seen()
+    np.testing.assert_allclose(seen.estimate.sel(parameter="Omega_m"), [0.36, 0.27])
+    np.testing.assert_allclose(seen.truth.sel(parameter="sigma_8"), [0.75, 0.8])

@@ -96,5 +96,11 @@ def test_a_network_learns_the_parameter_that_the_counts_tell(universes, tmp_path
     reports = list(train(run, tmp_path / "mse"))
     assert reports[-1].metrics["mae_Omega_m"] < 0.5 * reports[-1].metrics["baseline_mae_Omega_m"]
     assert RunFolder(tmp_path / "mse").progress().mae_Omega_m.notna().sum() == 1
+    seen = RunFolder(tmp_path / "mse").held_out()
+    assert seen is not None
+    true = [next(volumes.read(path)).parameters["Omega_m"] for path in run.data.files()["held_out"]]
+    np.testing.assert_allclose(seen.truth.sel(parameter="Omega_m"), true, rtol=1e-6)
+    error = np.abs(seen.estimate - seen.truth).mean("universe").sel(parameter="Omega_m").item()
+    assert error == pytest.approx(reports[-1].metrics["mae_Omega_m"])
     reports = list(train(replace(run, loss=GaussianNLL(), steps=2), tmp_path / "nll"))
     assert set(reports[-1].metrics) >= {"mae_Omega_m", "mae_sigma_8", "relative_error_sigma_8", "mae_mean"}
