@@ -74,11 +74,12 @@ def wrap(fields: Tensor, west: int, east: int) -> Tensor:
     Returns
     -------
     Tensor
-        Shape ``(batch, channels, lat, west + lon + east)``.
+        Shape ``(batch, channels, lat, west + lon + east)``, in the memory format of the fields.
     """
     longitudes = fields.shape[-1]
     if max(west, east) <= longitudes:
-        return F.pad(fields, (west, east, 0, 0), mode="circular")
+        # Circular padding would give a map whose channels lie together back with them apart.
+        return torch.cat((fields[..., longitudes - west :], fields, fields[..., :east]), -1)
     # A dilated kernel may reach further than once round a small globe.
     around = torch.arange(-west, longitudes + east, device=fields.device) % longitudes
     return fields.index_select(-1, around)

@@ -39,6 +39,14 @@ def test_wrapping_continues_longitude_as_often_as_it_takes(west, east):
     assert torch.equal(wrap(columns, west, east)[0, 0, 1], expected.to(torch.float32))
 
 
+def test_a_wrapped_map_keeps_its_channels_together_or_apart():
+    fields = torch.randn(2, 3, 4, 5)
+    together = fields.contiguous(memory_format=torch.channels_last)
+    assert wrap(fields, 2, 1).is_contiguous()
+    assert wrap(together, 2, 1).is_contiguous(memory_format=torch.channels_last)
+    assert torch.equal(wrap(together, 2, 1), wrap(fields, 2, 1))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @given(roll=st.integers(-6, 6))
 def test_rolling_the_input_in_longitude_rolls_the_result(kind, roll):
