@@ -62,6 +62,12 @@ def test_no_process_of_it_is_left(tour):
     assert mine == []
 
 
+def test_no_request_leaves_the_machine(tour, alone):
+    if not alone:
+        pytest.skip("a network of its own needs root, unshare and ip (apt-get install iproute2)")
+    assert (tour / "said.txt").read_text().endswith("packets sent: 0\n")
+
+
 def test_the_page_asks_nothing_of_the_network(tour):
     page = (tour / "tour.html").read_text()
     assert not re.findall(r"""<(?:script|link|img|iframe)[^>]+(?:src|href)=["']?(?:https?:)?//[^"'> ]+""", page)

@@ -71,9 +71,13 @@ def new_folder(*, shared: bool = False) -> Path:
     """Make a private folder for a cluster: a temporary one, or one in the home folder, which compute nodes see too."""
     if not shared:
         return Path(tempfile.mkdtemp(prefix=_PREFIX))
-    home = Path.home() / ".cache" / "climlab-dl"
-    home.mkdir(parents=True, exist_ok=True)
-    return Path(tempfile.mkdtemp(prefix=_PREFIX, dir=home))
+    _shared().mkdir(parents=True, exist_ok=True)
+    return Path(tempfile.mkdtemp(prefix=_PREFIX, dir=_shared()))
+
+
+def _shared() -> Path:
+    """Where the folders of clusters lie whose engines run on other nodes."""
+    return Path.home() / ".cache" / "climlab-dl"
 
 
 def write(folder: Path, ranks: int, *, training: Path | None = None, detached: bool = False) -> None:
@@ -100,7 +104,7 @@ def read(folder: Path) -> Record:
 
 def records() -> Iterator[Record]:
     """Find this user's clusters on this machine, wherever the jobs that started them have their temporary files."""
-    places = (Path(tempfile.gettempdir()), Path.home() / ".cache" / "climlab-dl")
+    places = (Path(tempfile.gettempdir()), _shared())
     here = [str(folder) for place in places for folder in place.glob(f"{_PREFIX}*")]
     for folder in sorted({*here, *marks()}):
         with contextlib.suppress(FileNotFoundError):
@@ -121,7 +125,8 @@ def end_orphans() -> list[str]:
 
 def end_cluster(folder: Path) -> None:
     """End a cluster's processes, here and in its Slurm job if it has one, and remove its folder."""
-    cancel(folder.name)
+    if folder.parent == _shared():
+        cancel(folder.name)  # only a job of Slurm's is there; without one scancel would go looking for a controller
     end(str(folder))
     shutil.rmtree(folder, ignore_errors=True)
 
