@@ -64,7 +64,7 @@ def mpiexec() -> Callable[..., str]:
 
 @pytest.fixture(scope="session")
 def alone() -> list[str]:
-    """Command that runs what follows it where the only wire out leads nowhere, and says how many packets it was sent."""
+    """Command that runs another where the only wire out leads nowhere, and says how many packets were sent on it."""
     if os.geteuid() or not shutil.which("unshare") or not shutil.which("ip"):
         return []
     return ["unshare", "--net", "sh", str(Path(__file__).with_name("alone.sh"))]
