@@ -5,9 +5,11 @@ print(report); report.ok
 checks.convert("records/*.tfrecord", "universes")
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -86,19 +88,44 @@ def faults(volume: Volume) -> Iterator[str]:
         yield f"scaled parameters reach {np.abs(volume.unit).max():.3g}, beyond -1 to 1"
 
 
-def convert(source: str | Path | Iterable[str | Path], folder: str | Path) -> list[Path]:
-    """Write every volume as an HDF5 file of its own in the ExaLearn layout; files that are there are kept.
+def convert(
+    source: str | Path | Iterable[str | Path], folder: str | Path, *, layout: Literal["zarr", "hdf5"] = "zarr"
+) -> list[Path]:
+    """Write every volume by itself under a name of its own, in chunks; those that are there are kept.
 
-    A gzip TFRecord takes ten times as long to read as it takes to copy; chunked HDF5 reads in parts as well.
+    Parameters
+    ----------
+    source
+        What :func:`climlab_dl.cosmology.volumes.files` takes.
+    folder
+        Where to.
+    layout
+        ``"zarr"`` (LZ4): a core decompresses over 1 GB/s, three times what gzip gives. ``"hdf5"`` (gzip): ExaLearn's
+        layout, which any HDF5 reads.
 
     Returns
     -------
     list of Path
         Of the volumes, in the sources' order.
+
+    Raises
+    ------
+    ValueError
+        If ``layout`` is neither, a file is truncated, or two sources would get one name.
     """
+    if layout not in ("zarr", "hdf5"):
+        raise ValueError(f"layout = {layout!r} is not known; choose 'zarr' or 'hdf5'")
+    paths = volumes.files(source)
+    twice = [name for name, count in Counter(_stem(path) for path in paths).items() if count > 1]
+    if twice:
+        raise ValueError(f"several sources are named {twice[0]}; convert them into folders of their own")
     written = []
-    for path in volumes.files(source):
+    for path in paths:
         for number, volume in enumerate(volumes.read(path)):
-            target = Path(folder) / f"{path.name.partition('.')[0]}_{number:03d}.h5"
+            target = Path(folder) / f"{_stem(path)}_{number:03d}.{'zarr' if layout == 'zarr' else 'h5'}"
             written.append(target if target.exists() else volumes.save(volume, target))
     return written
+
+
+def _stem(path: Path) -> str:
+    return path.name.partition(".")[0]

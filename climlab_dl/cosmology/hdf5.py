@@ -1,8 +1,9 @@
 """Volumes in HDF5: ExaLearn's layout, which this package writes, and its relatives, which it reads."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,15 +11,16 @@ from numpy.typing import NDArray
 from climlab_dl.cosmology.cube import Volume
 from climlab_dl.files import beside
 
+if TYPE_CHECKING:
+    import h5py
+
 _COMPRESSED: dict[str, Any] = {"compression": "gzip", "compression_opts": 1, "shuffle": True}
 MAGIC = b"\x89HDF\r\n\x1a\n"
 
 
 def read(path: Path) -> Volume:
     """Read the one volume of a file: ExaLearn's ``full``, MLPerf's ``x`` and ``y``, or LBANN's channels first."""
-    import h5py
-
-    with h5py.File(path, "r", locking=False) as file:
+    with _opened(path) as file:
         name = next((name for name in ("full", "x") if name in file), None)
         if name is None:
             raise ValueError(f"{path} has no dataset 'full' or 'x' (found: {', '.join(file) or 'nothing'})")
@@ -70,10 +72,22 @@ def save(volume: Volume, path: str | Path, **attributes: Any) -> Path:
 
 def attributes(path: str | Path) -> dict[str, Any]:
     """Attributes of an HDF5 volume, without reading its counts."""
+    with _opened(Path(path)) as file:
+        return {name: value.item() if isinstance(value, np.generic) else value for name, value in file.attrs.items()}
+
+
+@contextmanager
+def _opened(path: Path) -> "Iterator[h5py.File]":
+    """Open for reading; HDF5's own messages name neither the file nor the remedy."""
     import h5py
 
-    with h5py.File(path, "r", locking=False) as file:
-        return {name: value.item() if isinstance(value, np.generic) else value for name, value in file.attrs.items()}
+    try:
+        with h5py.File(path, "r", locking=False) as file:
+            yield file
+    except OSError as fault:
+        raise ValueError(
+            f"{path} is truncated or damaged ({fault}); copy it again, or delete it and simulate again"
+        ) from fault
 
 
 def _channels_last(counts: NDArray[Any], path: Path) -> NDArray[Any]:

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from climlab_dl.cosmology import hdf5, tfrecord
+from climlab_dl.cosmology import hdf5, tfrecord, zarrs
 from climlab_dl.cosmology.cube import Volume
-from climlab_dl.cosmology.hdf5 import attributes, save
+from climlab_dl.cosmology.hdf5 import attributes
 
 __all__ = ["Volume", "attributes", "files", "open", "read", "save", "scaling", "symmetry"]
 
@@ -38,7 +38,7 @@ def files(source: str | Path | Iterable[str | Path]) -> list[Path]:
         return [path for part in source for path in files(part)]
     path = Path(source)
     if path.is_dir():
-        found = sorted(p for p in path.rglob("*") if p.suffix in SUFFIXES and p.is_file())
+        found = sorted([path] if path.suffix == zarrs.SUFFIX else _within(path))
     elif path.exists():
         found = [path]
     else:
@@ -46,7 +46,8 @@ def files(source: str | Path | Iterable[str | Path]) -> list[Path]:
         found = sorted(folder.glob(pattern)) if any(sign in pattern for sign in "*?[") else []
     if not found:
         raise FileNotFoundError(
-            f"no volumes at {source}: expected HDF5 or TFRecord ({', '.join(SUFFIXES)}), a folder or a glob"
+            f"no volumes at {source}: expected HDF5, TFRecord or Zarr ({', '.join((*SUFFIXES, zarrs.SUFFIX))}), a folder "
+            "or a glob"
         )
     return found
 
@@ -55,8 +56,8 @@ def read(path: str | Path) -> Iterator[Volume]:
     """Read the volumes of one file, one at a time.
 
     Understood are HDF5 with ``full`` (ExaLearn, and this package's), with ``x`` and ``y`` (MLPerf), channels first
-    (LBANN), and the TFRecords of 2018 (``data_raw``) and of MLPerf (``x``), plain or gzip. The file's content decides,
-    not its name.
+    (LBANN), the TFRecords of 2018 (``data_raw``) and of MLPerf (``x``), plain or gzip, and this package's Zarr. The
+    file's content decides, not its name.
 
     Raises
     ------
@@ -66,12 +67,25 @@ def read(path: str | Path) -> Iterator[Volume]:
         If the file is something else, truncated or damaged.
     """
     path = Path(path)
+    if path.is_dir():
+        yield zarrs.read(path)
+        return
     with path.open("rb") as file:
         magic = file.read(8)
     if magic == hdf5.MAGIC:
         yield hdf5.read(path)
     else:
         yield from tfrecord.read(path)
+
+
+def save(volume: Volume, path: str | Path, **attributes: Any) -> Path:
+    """Write a volume beside ``path`` and then rename it: Zarr if it ends in .zarr, else HDF5 in the ExaLearn layout.
+
+    Both hold ``full`` (x, y, z, redshifts) in chunks of 64 voxels a side, ``unitPar``, ``physPar``, ``namePar``,
+    ``redshifts``, ``box_size_mpc_h`` and what is given.
+    """
+    path = Path(path)
+    return (zarrs if path.suffix == zarrs.SUFFIX else hdf5).save(volume, path, **attributes)
 
 
 def open(source: str | Path | Iterable[str | Path]) -> Iterator[Volume]:  # noqa: A001 the room's verb, as archive.open
@@ -117,3 +131,14 @@ def symmetry(counts: NDArray[Any], index: int) -> NDArray[Any]:
     turned = counts.transpose(*order, *range(3, counts.ndim))
     flips = tuple(axis for axis in range(3) if index % 8 >> axis & 1)
     return np.flip(turned, flips)
+
+
+def _within(folder: Path) -> Iterator[Path]:
+    """Volumes at any depth of a folder; a Zarr store is one, whatever lies in it."""
+    for path in folder.iterdir():
+        if path.is_dir() and path.suffix == zarrs.SUFFIX:
+            yield path
+        elif path.is_dir():
+            yield from _within(path)
+        elif path.suffix in SUFFIXES:
+            yield path

@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 
 from climlab_dl.cosmology import checks, tfrecord, volumes
 from climlab_dl.cosmology.volumes import Volume
@@ -36,18 +37,40 @@ def test_overflow_emptiness_and_wrong_scales_are_seen(tmp_path):
     assert list(checks.faults(made(tmp_path))) == []
 
 
-def test_converted_records_are_the_same_volumes(tmp_path):
+@pytest.mark.parametrize(("layout", "ending"), [("zarr", "zarr"), ("hdf5", "h5")])
+def test_converted_records_are_the_same_volumes(tmp_path, layout, ending):
     source = tfrecord.write([made(tmp_path), made(tmp_path)], tmp_path / "two.tfrecord")
-    written = checks.convert(source, tmp_path / "out")
-    assert [path.name for path in written] == ["two_000.h5", "two_001.h5"]
+    written = checks.convert(source, tmp_path / "out", layout=layout)
+    assert [path.name for path in written] == [f"two_000.{ending}", f"two_001.{ending}"]
+    assert volumes.files(tmp_path / "out") == written
     (found,) = volumes.read(written[1])
     np.testing.assert_array_equal(found.counts, made(tmp_path).counts)
+    assert found.counts.dtype == np.int16
     np.testing.assert_array_equal(found.unit, np.array([0.1, -0.2, 0.3, 0.9], dtype=np.float32))
+    np.testing.assert_array_equal(found.redshifts, [0, 0.5, 1.5, 3])
     assert not found.periodic
-    assert checks.convert(source, tmp_path / "out") == written
+    assert checks.convert(source, tmp_path / "out", layout=layout) == written
+
+
+def test_sources_of_one_name_are_not_mixed(tmp_path):
+    one, other = (tfrecord.write([made(tmp_path)], tmp_path / name / "a.tfrecord") for name in ("x", "y"))
+    with pytest.raises(ValueError, match="several sources are named a"):
+        checks.convert([one, other], tmp_path / "out")
+    with pytest.raises(ValueError, match="choose 'zarr' or 'hdf5'"):
+        checks.convert(one, tmp_path / "out", layout="npz")  # type: ignore[arg-type]
 
 
 def test_the_real_crops_pass(shared):
     report = checks.check(str(shared / "cosmology" / "*.tfrecord"))
     assert report.ok
     assert len(report.lines) == 2
+
+
+def test_a_truncated_copy_of_a_real_crop_is_named(shared, tmp_path):
+    real = sorted((shared / "cosmology").glob("*.tfrecord"))[0]
+    (tmp_path / "cut.tfrecord").write_bytes(real.read_bytes()[:2_000_000])
+    (tmp_path / "whole.tfrecord").symlink_to(real)
+    report = checks.check(tmp_path)
+    assert len(report.lines) == 1
+    (problem,) = report.problems
+    assert f"{tmp_path / 'cut.tfrecord'} is truncated within record 1" in problem

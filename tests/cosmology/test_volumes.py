@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import h5py
 import numpy as np
 import pytest
@@ -22,8 +24,9 @@ def volume(tmp_path):
     )
 
 
-def test_hdf5_gives_back_what_was_written(volume, tmp_path):
-    path = volumes.save(volume, tmp_path / "deep" / "one.h5", seed=7)
+@pytest.mark.parametrize("name", ["one.h5", "one.zarr"])
+def test_what_was_written_is_given_back(volume, tmp_path, name):
+    path = volumes.save(volume, tmp_path / "deep" / name, seed=7)
     (found,) = volumes.read(path)
     np.testing.assert_array_equal(found.counts, volume.counts)
     assert found.counts.dtype == np.int16
@@ -31,8 +34,33 @@ def test_hdf5_gives_back_what_was_written(volume, tmp_path):
     np.testing.assert_array_equal(found.unit, volume.unit)
     np.testing.assert_array_equal(found.redshifts, volume.redshifts)
     assert (found.box_size_mpc_h, found.periodic, found.attributes["seed"]) == (128.0, True, 7)
-    assert volumes.attributes(path)["seed"] == 7
-    assert [p.name for p in path.parent.iterdir()] == ["one.h5"]
+    assert [p.name for p in path.parent.iterdir()] == [name]
+
+
+def test_attributes_are_read_without_the_counts(volume, tmp_path):
+    assert volumes.attributes(volumes.save(volume, tmp_path / "one.h5", seed=7))["seed"] == 7
+
+
+def test_a_truncated_universe_is_named_with_what_to_do(volume, tmp_path):
+    path = volumes.save(volume, tmp_path / "universe_00001.h5")
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    for reads in (lambda: next(volumes.read(path)), lambda: volumes.attributes(path)):
+        with pytest.raises(ValueError, match=r"universe_00001\.h5 is truncated or damaged.*simulate again"):
+            reads()
+
+
+def test_a_lost_chunk_is_not_taken_for_empty_space(volume, tmp_path):
+    # Zarr reads a chunk that is not there as zeros. An empty cube, in contrast, is written whole.
+    path = volumes.save(volume, tmp_path / "one.zarr")
+    empty = volumes.save(replace(volume, counts=np.zeros_like(volume.counts)), tmp_path / "empty.zarr")
+    assert next(volumes.read(empty)).counts.sum() == 0
+    next(p for p in (path / "full").rglob("*") if p.is_file() and p.name != "zarr.json").unlink()
+    with pytest.raises(ValueError, match="0 of its 1 chunks"):
+        next(volumes.read(path))
+    (tmp_path / "other.zarr").mkdir()
+    with pytest.raises(ValueError, match=r"other\.zarr holds no volume"):
+        next(volumes.read(tmp_path / "other.zarr"))
 
 
 def test_channels_first_and_x_y_files_are_read_the_same(volume, tmp_path):
