@@ -1,11 +1,31 @@
-"""Files that are written beside the old one and renamed: a reader sees the old or the new, never a half."""
+"""Files that are written beside the old one and renamed: a reader sees the old or the new, never a half.
 
+What the file system refuses (a full disk, a quota, a folder that is not ours) ends in a message that names the path,
+the room that is left and what to do, whichever library was writing: NetCDF, HDF5, Zarr, or a table.
+"""
+
+import errno
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+_STORE = ("zarr.json", ".zgroup", ".zmetadata")
+_FULL = {
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the quota is used up",
+    errno.EFBIG: "no file may grow larger here (ulimit -f)",
+}
+_FORBIDDEN = {
+    errno.EACCES: "there is no permission to write there",
+    errno.EPERM: "there is no permission to write there",
+    errno.EROFS: "its file system is read-only",
+}
+_LITTLE = 2**26
+"""Bytes below which a disk counts as full, when a library failed without saying why."""
+_PROBE = 2**22
 
 
 @contextmanager
@@ -18,16 +38,102 @@ def beside(path: Path) -> Iterator[Path]:
     ------
     IsADirectoryError
         If a folder is there that is no Zarr store: what else lies in it would be lost.
+    OSError
+        If the disk is full, or (PermissionError) the folder may not be written to.
     """
-    if path.is_dir() and not any((path / mark).exists() for mark in ("zarr.json", ".zgroup", ".zmetadata")):
+    # Unlike Path.is_dir, this does not mind a folder that may not be looked into.
+    if os.path.isdir(path) and not any((path / mark).exists() for mark in _STORE):
         raise IsADirectoryError(f"{path} is a folder, which would be lost; give the name of a file in it, or another")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-    try:
+    with _workshop(path, path.parent) as folder:
         new = folder / path.name
         yield new
         if path.is_dir():
             os.rename(path, folder / "old")
         os.replace(new, path)
+
+
+@contextmanager
+def filled(folder: Path) -> Iterator[Path]:
+    """Give a folder to write files to; at the end they move into ``folder``, in place of those of the same names.
+
+    When writing fails, ``folder`` is as it was before.
+
+    Raises
+    ------
+    OSError
+        As `beside`.
+    """
+    was_there = folder.exists()
+    try:
+        with _workshop(folder, folder) as new:
+            yield new
+            for file in sorted(new.iterdir()):
+                os.replace(file, folder / file.name)
+    except BaseException:
+        if not was_there and folder.exists():
+            folder.rmdir()
+        raise
+
+
+def refuse_unwritable(path: Path) -> None:
+    """Raise now what `beside` would after long work, if the folder of ``path`` may not be written to."""
+    there = next(folder for folder in path.absolute().parents if folder.is_dir())
+    with _workshop(path, there):
+        pass
+
+
+@contextmanager
+def _workshop(path: Path, place: Path) -> Iterator[Path]:
+    """Give a temporary folder in ``place``, and say what is wrong when ``path`` cannot be written with its help."""
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=place))
+    except (FileExistsError, NotADirectoryError):
+        file = next(parent for parent in (place, *place.parents) if parent.is_file())
+        raise NotADirectoryError(f"{path} cannot be written: {file} is a file, not a folder") from None
+    except OSError as error:
+        raise _explained(error, error.errno, path, place) from error
+    try:
+        yield folder
+    except (OSError, RuntimeError) as error:
+        number = getattr(error, "errno", None)
+        if number not in _FULL:
+            # HDF5 and NetCDF do not pass on what the file system said; it is asked again.
+            number = _refusal(folder)
+        if number is None:
+            raise
+        raise _explained(error, number, path, place) from error
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _refusal(folder: Path) -> int | None:
+    """Ask for a little more room in the largest file of a folder; give the error's number if there is none."""
+    files = [file for file in folder.rglob("*") if file.is_file()]
+    largest = max(files, key=lambda file: file.stat().st_size, default=folder / "probe")
+    try:
+        with largest.open("ab") as file:
+            file.write(bytes(_PROBE))
+            file.flush()
+            os.fsync(file.fileno())
+        return errno.ENOSPC if shutil.disk_usage(folder).free < _LITTLE else None
+    except OSError as error:
+        return error.errno if error.errno in _FULL else None
+
+
+def _explained(error: Exception, number: int | None, path: Path, place: Path) -> OSError:
+    """Build the error for a path that cannot be written: why, and what to do."""
+    if number in _FULL:
+        free = shutil.disk_usage(next(p for p in (place, *place.absolute().parents) if p.is_dir())).free
+        said = "" if getattr(error, "errno", None) == number else f"; the library says: {error}"
+        why = f"{_FULL[number]} ({free / 1e6:,.1f} MB are free in {place}{said})"
+        found = OSError(f"{path} cannot be written: {why}. Make room, or write elsewhere; no half of it is left.")
+    elif number in _FORBIDDEN:
+        found = PermissionError(
+            f"{path} cannot be written: {_FORBIDDEN[number]} ({place}). "
+            "Write to a folder of yours, or have its owner open it to you."
+        )
+    else:
+        found = OSError(f"{path} cannot be written: {error}")
+    found.errno = number
+    return found

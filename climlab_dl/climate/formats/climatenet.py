@@ -15,7 +15,7 @@ from dask.local import get_sync
 from climlab_dl.climate import times
 from climlab_dl.climate.fields import FIELDS
 from climlab_dl.climate.labels import LABELS, MASK, labelled
-from climlab_dl.files import beside
+from climlab_dl.files import filled
 
 log = logging.getLogger(__name__)
 
@@ -33,27 +33,31 @@ def write(fields: xr.Dataset, folder: Path) -> Path:
         raise ValueError(
             f"Found no field to write, only {', '.join(map(str, fields))}; expected some of {', '.join(FIELDS)}."
         )
-    folder.mkdir(parents=True, exist_ok=True)
-    for i, name in enumerate(times.names(fields)):
-        snapshot = fields.isel(time=i).compute(scheduler=get_sync)
-        variables: dict[str, Any] = {
-            field: (
-                ("time", "lat", "lon"),
-                snapshot[field].values[None].astype(np.float32),
-                {"description": FIELDS[field].long_name, "units": FIELDS[field].unit},
-            )
-            for field in names
-        }
-        if MASK in fields:
-            variables[TARGET] = (("lat", "lon"), labelled(snapshot).astype(np.int64), {})
-        coordinates = {
-            "time": ("time", np.array([f"{name}.nc"], dtype=object), {"calendar": times.calendar(fields["time"])}),
-            "lat": ("lat", fields["lat"].values, {"units": "degrees_north"}),
-            "lon": ("lon", fields["lon"].values, {"units": "degrees_east"}),
-        }
-        run = int(snapshot["run"]) if "run" in snapshot.coords else -1
-        dataset = xr.Dataset(variables, coordinates, {RUN: run})
-        packing: dict[str, Any] = {"zlib": True, "complevel": 1, "shuffle": True, "_FillValue": np.float32(np.nan)}
-        with beside(folder / f"{name}.nc") as path:
-            dataset.to_netcdf(path, engine="netcdf4", encoding=dict.fromkeys(names, packing))
+    stems = times.names(fields)
+    with filled(folder) as new:
+        for i, name in enumerate(stems):
+            _write(fields.isel(time=i).compute(scheduler=get_sync), names, new / f"{name}.nc")
     return folder
+
+
+def _write(snapshot: xr.Dataset, names: list[str], path: Path) -> None:
+    """Write one snapshot, in memory, as a file."""
+    variables: dict[str, Any] = {
+        field: (
+            ("time", "lat", "lon"),
+            snapshot[field].values[None].astype(np.float32),
+            {"description": FIELDS[field].long_name, "units": FIELDS[field].unit},
+        )
+        for field in names
+    }
+    if MASK in snapshot:
+        variables[TARGET] = (("lat", "lon"), labelled(snapshot).astype(np.int64), {})
+    coordinates = {
+        "time": ("time", np.array([path.name], dtype=object), {"calendar": times.calendar(snapshot["time"])}),
+        "lat": ("lat", snapshot["lat"].values, {"units": "degrees_north"}),
+        "lon": ("lon", snapshot["lon"].values, {"units": "degrees_east"}),
+    }
+    run = int(snapshot["run"]) if "run" in snapshot.coords else -1
+    packing: dict[str, Any] = {"zlib": True, "complevel": 1, "shuffle": True, "_FillValue": np.float32(np.nan)}
+    dataset = xr.Dataset(variables, coordinates, {RUN: run})
+    dataset.to_netcdf(path, engine="netcdf4", encoding=dict.fromkeys(names, packing))

@@ -23,7 +23,7 @@ from climlab_dl.climate.formats.opening import hdf5
 from climlab_dl.climate.grid import Grid, by_shape
 from climlab_dl.climate.labels import ANNOTATOR, LABELS, MASK, as_bits, as_classes, as_mask, labelled
 from climlab_dl.climate.parts import Content, Part
-from climlab_dl.files import beside
+from climlab_dl.files import filled
 
 log = logging.getLogger(__name__)
 
@@ -180,35 +180,40 @@ def write(fields: xr.Dataset, folder: Path) -> Path:
         )
     if left := [str(name) for name in fields.data_vars if name not in (*channels, MASK, LABELS)]:
         log.warning("DeepCAM files have no place for %s; left out", ", ".join(left))
-    folder.mkdir(parents=True, exist_ok=True)
     moments = Moments(len(channels))
-    for i, name in enumerate(times.names(fields)):
-        snapshot = fields.isel(time=i).compute(scheduler=get_sync)
-        data = np.stack([snapshot[channel].values for channel in channels], axis=-1).astype(np.float32)
-        moments.add(data)
-        masks = _masks(snapshot)
-        anomaly = "-ANOMALY" if masks and (masks[0] == BACKGROUND).mean() < _ANOMALY else ""
-        with beside(folder / f"{name}{anomaly}.h5") as path, h5py.File(path, "w") as file:
-            group = file.create_group(GROUP)
-            group["data"] = data
-            group["data_stats"] = _statistics(data.reshape(-1, len(channels)))
-            for k, mask in enumerate(masks):
-                group[f"labels_{k}"] = mask.astype(np.float32)
-                shares = [np.mean(mask == c) for c in range(len(CLASSES))]
-                moment = _statistics(mask.reshape(-1, 1).astype(np.float32))
-                group[f"labels_{k}_stats"] = np.append(moment, shares)[:, None].astype(np.float32)
-            if len(channels) < len(CAM5):
-                group["channels"] = np.array([CAM5.index(name) for name in channels], np.int32)
-            group["lat"], group["lon"] = (fields[axis].values.astype(np.float64) for axis in ("lat", "lon"))
-            date = times.dated(snapshot["time"])
-            unit = "seconds since 1970-01-01"
-            group.attrs["time"] = cftime.date2num(date, unit, date.calendar)
-            group.attrs["time_units"], group.attrs["calendar"] = unit, date.calendar
-            group.attrs["run"] = int(snapshot["run"]) if "run" in snapshot.coords else -1
-    with beside(folder / "stats.h5") as path, h5py.File(path, "w") as file:
-        for name, values in moments.summary().items():
-            file[f"{GROUP}/{name}"] = values
+    stems = times.names(fields)
+    with filled(folder) as new:
+        for i, name in enumerate(stems):
+            snapshot = fields.isel(time=i).compute(scheduler=get_sync)
+            data = np.stack([snapshot[channel].values for channel in channels], axis=-1).astype(np.float32)
+            moments.add(data)
+            masks = _masks(snapshot)
+            anomaly = "-ANOMALY" if masks and (masks[0] == BACKGROUND).mean() < _ANOMALY else ""
+            with h5py.File(new / f"{name}{anomaly}.h5", "w") as file:
+                _fill(file.create_group(GROUP), snapshot, channels, data, masks)
+        with h5py.File(new / "stats.h5", "w") as file:
+            for name, values in moments.summary().items():
+                file[f"{GROUP}/{name}"] = values
     return folder
+
+
+def _fill(group: Any, snapshot: xr.Dataset, channels: list[str], data: np.ndarray, masks: list[np.ndarray]) -> None:
+    """Write one snapshot, with data (lat, lon, channel), into the group of its file."""
+    group["data"] = data
+    group["data_stats"] = _statistics(data.reshape(-1, len(channels)))
+    for k, mask in enumerate(masks):
+        group[f"labels_{k}"] = mask.astype(np.float32)
+        shares = [np.mean(mask == c) for c in range(len(CLASSES))]
+        moment = _statistics(mask.reshape(-1, 1).astype(np.float32))
+        group[f"labels_{k}_stats"] = np.append(moment, shares)[:, None].astype(np.float32)
+    if len(channels) < len(CAM5):
+        group["channels"] = np.array([CAM5.index(name) for name in channels], np.int32)
+    group["lat"], group["lon"] = (snapshot[axis].values.astype(np.float64) for axis in ("lat", "lon"))
+    date = times.dated(snapshot["time"])
+    unit = "seconds since 1970-01-01"
+    group.attrs["time"] = cftime.date2num(date, unit, date.calendar)
+    group.attrs["time_units"], group.attrs["calendar"] = unit, date.calendar
+    group.attrs["run"] = int(snapshot["run"]) if "run" in snapshot.coords else -1
 
 
 class Moments:
