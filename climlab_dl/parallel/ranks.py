@@ -13,7 +13,6 @@ import socket
 import sys
 import traceback
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -22,18 +21,8 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed import TCPStore  # pyright: ignore[reportPrivateImportUsage]
 
-
-@dataclass(frozen=True, kw_only=True)
-class World:
-    """Where this process stands among the ranks."""
-
-    rank: int = 0
-    size: int = 1
-    local_rank: int = 0
-    local_size: int = 1
-    node: int = 0
-    nodes: int = 1
-
+from climlab_dl.parallel import mpi
+from climlab_dl.parallel.mpi import World
 
 _world: World | None = None
 _owns_process_group = False
@@ -60,7 +49,7 @@ def join(*, timeout: float = 600.0) -> World:
         elif "TORCHELASTIC_RUN_ID" in os.environ:
             _start_process_group("env://", timeout)
             _world = _from_torch()
-        elif _started_by_mpi():
+        elif mpi.started():
             _world = _from_mpi(timeout)
         else:
             _world = World()
@@ -237,48 +226,31 @@ def together(name: str) -> Iterator[None]:
     agree([], name, error)
 
 
-def _started_by_mpi() -> bool:
-    launched = {"PMI_RANK", "PMI_SIZE", "PMIX_RANK", "OMPI_COMM_WORLD_SIZE"} & set(os.environ)
-    return bool(launched) or "mpi4py.MPI" in sys.modules
-
-
 def _from_mpi(timeout: float) -> World:
     """Meet over MPI: rank 0 opens a port that is free and tells it to the others, so no two jobs can collide."""
     global _set_interface
-    from mpi4py import MPI
-
-    everyone = MPI.COMM_WORLD
-    if everyone.size == 1:
-        return World()
-    neighbours = everyone.Split_type(MPI.COMM_TYPE_SHARED)
-    leaders = sorted(set(everyone.allgather(neighbours.bcast(everyone.rank))))
-    place = World(
-        rank=everyone.rank,
-        size=everyone.size,
-        local_rank=neighbours.rank,
-        local_size=neighbours.size,
-        node=leaders.index(neighbours.bcast(everyone.rank)),
-        nodes=len(leaders),
-    )
-    if place.nodes == 1 and "GLOO_SOCKET_IFNAME" not in os.environ and sys.platform == "linux":
-        # The host's name may resolve to an address that is not reachable; one node needs none.
-        os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    place = mpi.place()
+    if place.size == 1:
+        return place
+    address = mpi.address(place)
+    if "GLOO_SOCKET_IFNAME" not in os.environ and sys.platform == "linux" and (interface := mpi.interface(address)):
+        # Left to itself gloo takes the address of the host's name, which may lead nowhere, or beyond this host.
+        os.environ["GLOO_SOCKET_IFNAME"] = interface
         _set_interface = True
-    store = _store(everyone, "127.0.0.1" if place.nodes == 1 else socket.gethostname(), timeout)
-    _start_process_group(None, timeout, store=store, rank=place.rank, world_size=place.size)
+    _start_process_group(None, timeout, store=_store(place, address, timeout), rank=place.rank, world_size=place.size)
     return place
 
 
-def _store(everyone: Any, address: str, timeout: float) -> Any:
+def _store(place: World, address: str, timeout: float) -> TCPStore:
     waiting = timedelta(seconds=timeout)
-    if everyone.rank == 0:
+    if place.rank == 0:
         listener = socket.create_server((address, 0))
-        address, port = everyone.bcast((address, listener.getsockname()[1]))
+        address, port = mpi.broadcast((address, listener.getsockname()[1]))
         return TCPStore(
-            address, port, everyone.size, True, waiting, wait_for_workers=False, master_listen_fd=listener.detach()
+            address, port, place.size, True, waiting, wait_for_workers=False, master_listen_fd=listener.detach()
         )
-    address, port = everyone.bcast(None)
-    return TCPStore(address, port, everyone.size, False, waiting)
+    address, port = mpi.broadcast(None)
+    return TCPStore(address, port, place.size, False, waiting)
 
 
 def _start_process_group(init_method: str | None, timeout: float, **place: Any) -> None:

@@ -72,6 +72,8 @@ class Launch:
         this = psutil.Process()
         environment = os.environ | {processes.MARK: self.id, "IPYTHONDIR": str(self.folder)}
         environment[processes.KERNEL] = f"{this.pid} {this.create_time()}"
+        if slurm is None:
+            environment.setdefault("UCX_NET_DEVICES", "lo")  # Else MPICH's ranks listen on the host's address too.
         environment |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
         python = [sys.executable, "-m"]
         here = [f"--ipython-dir={self.folder}", f"--profile-dir={self._profile}"]

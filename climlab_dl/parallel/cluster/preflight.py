@@ -60,12 +60,16 @@ def report(search_path: Sequence[str]) -> Report:
 
     from mpi4py import MPI
 
+    from climlab_dl.parallel import mpi
+
     sys.path.extend(folder for folder in search_path if folder not in sys.path)
     world = MPI.COMM_WORLD
+    total = world.allreduce(world.rank + 1)
+    mpi.release_segments()
     return Report(
         rank=world.rank,
         size=world.size,
-        total=world.allreduce(world.rank + 1),
+        total=total,
         host=socket.gethostname(),
         pid=os.getpid(),
         mpi=MPI.Get_library_version().splitlines()[0].strip("\0 "),
