@@ -1,42 +1,76 @@
-"""Verbs for climate files: check, convert, label, events."""
+"""Verbs for climate files: check, convert, label, events; the first two take files of volumes as well."""
 
 import sys
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from climlab_dl.cli.app import Files, app, refuse_to_overwrite, source_of
 
+if TYPE_CHECKING:
+    import xarray as xr
+
 
 @app.command
-def check(files: Files, /) -> None:
-    """Report on climate files: grid, calendar, missing times, extremes per channel; exit 1 where something is wrong.
+def check(files: Files, /, *, names: tuple[str, ...] = ()) -> None:
+    """Report on files before long work: grid, calendar, missing times, extremes per field; exit 1 if one is wrong.
+
+    Files of volumes of the universe (TFRecord, HDF5) are reported on as well: counts and parameters.
 
     Example: climlab-dl check "cam5/*.nc"
 
     Args:
         files: Files, folders or patterns.
+        names: What variables are called here, THEIRS=OURS, e.g. tcw=TMQ; THEIRS= leaves one out.
     """
     from climlab_dl import archive
 
-    report = archive.check(source_of(files))
+    if _are_volumes(files):
+        from climlab_dl.cosmology import checks
+
+        report = checks.check(source_of(files))
+    else:
+        report = archive.check(source_of(files), names=_renamed(names))
     print(report)
     sys.exit(0 if report.ok else 1)
 
 
 @app.command
-def convert(files: Files, /, *, out: Path, layout: Literal["cf", "deepcam", "climatenet"] = "cf") -> None:
+def convert(
+    files: Files,
+    /,
+    *,
+    out: Path,
+    layout: Literal["cf", "deepcam", "climatenet", "zarr", "hdf5"] | None = None,
+    names: tuple[str, ...] = (),
+) -> None:
     """Write climate files of any known format as one archive with canonical names and SI units.
+
+    Volumes of the universe become a folder of Zarr stores or HDF5 files, which read faster than TFRecords.
 
     Example: climlab-dl convert "era5/*.grib" --out era5.zarr
 
     Args:
         files: Files, folders or patterns.
-        out: ``*.nc`` or ``*.zarr``; a folder for the layouts deepcam and climatenet.
-        layout: CF-1.11, or one file a snapshot as DeepCAM's or ClimateNet's own readers want it.
+        out: ``*.nc`` or ``*.zarr``; a folder for the layouts deepcam and climatenet, and for volumes.
+        layout: Climate: CF-1.11 (unless asked for another), or one file a snapshot as DeepCAM's or ClimateNet's own
+            readers want it. Volumes: zarr (unless asked for another) or hdf5.
+        names: What variables are called here, THEIRS=OURS, e.g. tcw=TMQ; THEIRS= leaves one out.
     """
     from climlab_dl import archive
 
-    print(archive.save(archive.open(source_of(files)), out, layout=layout))
+    if _are_volumes(files):
+        from climlab_dl.cosmology import checks
+
+        if out.suffix:
+            sys.exit(f"climlab-dl: volumes become a file each; expected a folder, not --out {out}")
+        if layout not in (None, "zarr", "hdf5"):
+            sys.exit(f"climlab-dl: --layout {layout} is for climate, {files[0]} has volumes; expected zarr or hdf5")
+        print(*checks.convert(source_of(files), out, layout=layout or "zarr"), sep="\n")
+        return
+    if layout in ("zarr", "hdf5"):
+        sys.exit(f"climlab-dl: --layout {layout} is for volumes; for climate expected cf, deepcam or climatenet")
+    fields = archive.open(source_of(files), names=_renamed(names))
+    print(archive.save(fields, out, layout=layout or "cf"))
 
 
 @app.command
@@ -50,6 +84,7 @@ def label(
     river_threshold: float = 21.0,
     wrap: bool = True,
     mask_only: bool = False,
+    names: tuple[str, ...] = (),
 ) -> None:
     """Mark cyclones and rivers by published rules.
 
@@ -63,10 +98,11 @@ def label(
         river_threshold: Of Kurth's rule, in kg/m2 (the paper: 21 and 24).
         wrap: Join the first and last longitude; the published labels do not.
         mask_only: Leave the fields out.
+        names: What variables are called here, THEIRS=OURS, e.g. tcw=TMQ; THEIRS= leaves one out.
     """
     from climlab_dl import archive, heuristics
 
-    fields = archive.open(source_of(files))
+    fields = _open(files, names)
     lows, streams = heuristics.Cyclones, heuristics.Rivers
     for_cyclones = {"kurth": lows.kurth(), "teca": lows.teca_for(fields), "tempest": lows.tempest(), "none": None}
     for_rivers = {
@@ -90,6 +126,7 @@ def events(
     geojson: Path | None = None,
     tracks: Path | None = None,
     min_area_km2: float = 0.0,
+    names: tuple[str, ...] = (),
 ) -> None:
     """List the storms of labelled files: one row for each event and time, with its track.
 
@@ -101,13 +138,16 @@ def events(
         geojson: Outlines to write (RFC 7946).
         tracks: Tracks to write, NetCDF of CF trajectories.
         min_area_km2: Leave out events smaller than this, in km2.
+        names: What variables are called here, THEIRS=OURS, e.g. classes=mask; THEIRS= leaves one out.
     """
-    from climlab_dl import archive
     from climlab_dl import events as storms
+    from climlab_dl.files import refuse_unwritable
 
-    fields = archive.open(source_of(files))
+    fields = _open(files, names)
     if "mask" not in fields:
-        sys.exit(f"{files[0]} has no mask; climlab-dl label or detect makes one")
+        sys.exit(f"climlab-dl: {files[0]} has no mask; climlab-dl label or detect makes one")
+    for path in filter(None, (csv, geojson, tracks)):
+        refuse_unwritable(path)
     table = storms.find(fields["mask"], fields, min_area_km2=min_area_km2)
     if csv:
         print(storms.to_csv(table, csv))
@@ -118,3 +158,40 @@ def events(
         print(storms.to_netcdf(table, tracks))
     if not (csv or geojson or tracks):
         print(table.to_string(index=False))
+
+
+def _open(files: tuple[str, ...], names: tuple[str, ...]) -> "xr.Dataset":
+    """Open climate files; end the program where they are volumes."""
+    from climlab_dl import archive
+
+    if _are_volumes(files):
+        sys.exit(f"climlab-dl: {files[0]} has volumes of the universe, no climate; check, convert and train take them")
+    return archive.open(source_of(files), names=_renamed(names))
+
+
+def _renamed(pairs: tuple[str, ...]) -> dict[str, str | None]:
+    """Read THEIRS=OURS as ``archive.open`` takes it."""
+    if wrong := [pair for pair in pairs if "=" not in pair]:
+        sys.exit(f"climlab-dl: --names {wrong[0]}: expected THEIRS=OURS, e.g. tcw=TMQ")
+    return {theirs: ours or None for theirs, ours in (pair.split("=", 1) for pair in pairs)}
+
+
+def _are_volumes(files: tuple[str, ...]) -> bool:
+    """Whether files are volumes of the universe, by what is in the first: a cube called full or x, or records."""
+    from climlab_dl.cosmology import hdf5, volumes
+
+    try:
+        first = volumes.files(source_of(files))[0]
+        if first.is_dir():
+            return (first / "full").exists()
+        with first.open("rb") as file:
+            is_hdf5 = file.read(len(hdf5.MAGIC)) == hdf5.MAGIC
+        if not is_hdf5:
+            return ".tfrecord" in first.name
+        import h5py
+
+        with h5py.File(first, locking=False) as file:
+            # x alone may be the coordinate of a map.
+            return any(getattr(file.get(name), "ndim", 0) >= 3 for name in ("full", "x"))
+    except OSError:
+        return False  # for archive.open to say what is wrong

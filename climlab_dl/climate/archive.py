@@ -21,6 +21,7 @@ from climlab_dl.climate.fields import FAMILIES, FIELDS, nearest
 from climlab_dl.climate.formats import read
 from climlab_dl.climate.grid import restore
 from climlab_dl.climate.labels import MASK
+from climlab_dl.climate.parts import Part
 from climlab_dl.climate.report import Report, survey
 from climlab_dl.climate.writing import save
 
@@ -55,11 +56,12 @@ def open(source: Source, *, names: Mapping[str, str | None] | None = None) -> xr
         When a file is truncated or locked, or is none of the formats.
     ValueError
         When grids, calendars or times of the files do not go together, or the first snapshot holds what cannot be:
-        a field outside its limits or without a number, labels that are no classes.
+        a field outside its limits or without a number, labels that are no classes. Later snapshots are looked at when
+        they are read, and then end whatever reads them, naming the file, the time and the field.
     """
-    with _opened(source, names or {}) as dataset:
-        look(dataset)
-    return dataset
+    with _opened(source, names or {}) as (found, parts):
+        look(_dataset(found, parts))
+        return _dataset(found, parts, guarded=True)
 
 
 def sample() -> Path:
@@ -83,15 +85,17 @@ def check(source: Source, *, names: Mapping[str, str | None] | None = None) -> R
     shown = str(source) if isinstance(source, str | Path) else f"{len(source)} sources"
     problems: list[str] = []
     try:
-        with _opened(source, names or {}, problems) as dataset:
-            return survey(shown, dataset, problems)
+        with _opened(source, names or {}, problems) as (found, parts):
+            return survey(shown, _dataset(found, parts), problems)
     except (OSError, ValueError) as error:
         return Report(source=shown, problems=(*problems, str(error)))
 
 
 @contextmanager
-def _opened(source: Source, names: Mapping[str, str | None], problems: list[str] | None = None) -> Iterator[xr.Dataset]:
-    """Give the dataset of a source; at the end its files are closed, to be opened again when they are read."""
+def _opened(
+    source: Source, names: Mapping[str, str | None], problems: list[str] | None = None
+) -> Iterator[tuple[list[Path], list[Part]]]:
+    """Give files and what they offer; at the end the files are closed, to be opened again when they are read."""
     for theirs, ours in names.items():
         if ours is not None and ours not in (*FIELDS, *FAMILIES, MASK):
             raise ValueError(
@@ -108,15 +112,20 @@ def _opened(source: Source, names: Mapping[str, str | None], problems: list[str]
                 if problems
                 else f"{found[0]} holds no snapshot, only statistics as DeepCAM keeps them; name the files beside it."
             )
-        dataset = complete(combine(parts))
-        if not dataset.data_vars:
-            unknown = str(dataset.attrs.get("unrecognised", ""))
-            theirs, ours = next(((name, near) for name in unknown.split() if (near := nearest(name, ()))), ("", ""))
-            raise ValueError(
-                f"{found[0]} has no field that is known (found {unknown or 'nothing on a grid'}). "
-                f"Say what they are with names={{{theirs or 'their_name'!r}: {ours or 'TMQ'!r}}}."
-            )
-        yield dataset
+        yield found, parts
+
+
+def _dataset(found: list[Path], parts: list[Part], *, guarded: bool = False) -> xr.Dataset:
+    """Put together what the files offer, and what follows from it."""
+    dataset = complete(combine(parts, guarded=guarded))
+    if not dataset.data_vars:
+        unknown = str(dataset.attrs.get("unrecognised", ""))
+        theirs, ours = next(((name, near) for name in unknown.split() if (near := nearest(name, ()))), ("", ""))
+        raise ValueError(
+            f"{found[0]} has no field that is known (found {unknown or 'nothing on a grid'}). "
+            f"Say what they are with names={{{theirs or 'their_name'!r}: {ours or 'TMQ'!r}}}."
+        )
+    return dataset
 
 
 def paths(source: Source) -> list[Path]:

@@ -14,8 +14,8 @@ from climlab_dl.climate.parts import NUMBERS, Part, in_order
 log = logging.getLogger(__name__)
 
 
-def combine(parts: Sequence[Part]) -> xr.Dataset:
-    """Join groups of files in time, or in their variables where they share the times.
+def combine(parts: Sequence[Part], *, guarded: bool = False) -> xr.Dataset:
+    """Join groups of files in time, or in their variables where they share the times; guarded as `Part.dataset`.
 
     Raises
     ------
@@ -37,7 +37,7 @@ def combine(parts: Sequence[Part]) -> xr.Dataset:
             )
     alike: dict[frozenset[str], list[xr.Dataset]] = {}
     for part in parts:
-        dataset = part.dataset()
+        dataset = part.dataset(guarded=guarded)
         alike.setdefault(frozenset(map(str, dataset.data_vars)), []).append(dataset)
     joined = [_in_time(group) for group in alike.values()]
     whole = joined[0]

@@ -87,6 +87,7 @@ def label(
         if "time" not in fields.coords:
             raise ValueError("centres are given by time, but the fields have none; add a time coordinate")
     keyed = keys(fields) if centres is not None else {}
+    times = keys(fields)["time"]
     marked = cyclones if cyclones in rules else None
 
     def mark(snapshot: dict[str, np.ndarray], number: int) -> np.ndarray:
@@ -103,14 +104,20 @@ def label(
             rule.paint(painted, found, snapshot, mesh)
             # Where a field that the rule needs has no value, nothing can be told of its class.
             unknown = np.logical_or.reduce([np.isnan(snapshot[name]) for name in needed])
+            if unknown.all():
+                blank = [name for name in needed if np.isnan(snapshot[name]).all()]
+                kind, when = type(rule).__name__.lower(), times[number] if number < len(times) else number
+                log.warning("no %s are marked at %s: %s has no number there", kind, when, ", ".join(blank) or "no cell")
             mask = np.where(unknown, mask, painted)
         return mask
 
     mask = by_snapshot(mark, fields, names, np.int8).rename("mask")
+    # Only the classes that were looked for: a map is not to offer the others, nor a reader to count none of them.
+    sought = [BACKGROUND] + [CYCLONE] * (cyclones in rules) + [RIVER] * (rivers in rules)
     mask.attrs = {
         "long_name": "events by rule",
-        "flag_values": np.array([BACKGROUND, CYCLONE, RIVER], dtype=np.int8),
-        "flag_meanings": " ".join(CLASSES),
+        "flag_values": np.array(sought, dtype=np.int8),
+        "flag_meanings": " ".join(CLASSES[kind] for kind in sought),
         "rule": "; ".join(map(repr, rules)),
     }
     return mask

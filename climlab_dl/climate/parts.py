@@ -10,7 +10,8 @@ import numpy as np
 import xarray as xr
 
 from climlab_dl.climate import times
-from climlab_dl.climate.fields import FIELDS
+from climlab_dl.climate.checks import Guard
+from climlab_dl.climate.fields import FAMILIES, FIELDS
 from climlab_dl.climate.grid import Grid
 from climlab_dl.climate.labels import LABELS, LABELS_ATTRIBUTES, MASK, MASK_ATTRIBUTES
 from climlab_dl.climate.stack import Stack
@@ -81,15 +82,20 @@ class Part:
     def _dated(self) -> bool:
         return times.calendar(self.time) != "none"
 
-    def dataset(self) -> xr.Dataset:
-        """Lazy dataset with times in order, and the file of each snapshot in ``encoding["files"]``."""
+    def dataset(self, *, guarded: bool = False) -> xr.Dataset:
+        """Lazy dataset with times in order, and the file of each snapshot in ``encoding["files"]``.
+
+        A guarded one raises ValueError when a snapshot is read that cannot be.
+        """
         order = in_order(self.time.values, self.numbers)
         where = self.where[order]
         variables: dict[str, Any] = {}
         stacks: dict[int, da.Array] = {}
         for name, content in self.contents.items():
             if (key := id(content.read)) not in stacks:
-                stacks[key] = self._stack(content, where, np.int8 if name in (MASK, LABELS) else np.float32)
+                guard = self._guard(content, order) if guarded else None
+                dtype = np.int8 if name in (MASK, LABELS) else np.float32
+                stacks[key] = self._stack(content, where, dtype, guard)
             values = stacks[key] if content.component is None else _component(stacks[key], content.component)
             dims = ("time", *content.dims, "lat", "lon")
             variables[name] = (dims, values, _attributes(name, content.original))
@@ -110,7 +116,16 @@ class Part:
             dataset.attrs["unrecognised"] = " ".join(self.unrecognised)
         return dataset
 
-    def _stack(self, content: Content, where: np.ndarray, dtype: type) -> da.Array:
+    def _guard(self, content: Content, order: np.ndarray) -> Guard:
+        """Guard the fields that are read together with one, in this order of snapshots."""
+        fields = tuple(
+            (other.component, name)
+            for name, other in self.contents.items()
+            if other.read is content.read and (name in FIELDS or name in FAMILIES)
+        )
+        return Guard(fields=fields, files=self.files, where=self.where[order], times=self.time.values[order])
+
+    def _stack(self, content: Content, where: np.ndarray, dtype: type, guard: Guard | None) -> da.Array:
         return Stack(
             read=content.read,
             where=where,
@@ -118,6 +133,7 @@ class Part:
             grid=self.grid,
             dtype=np.dtype(dtype),
             conversion=content.conversion,
+            guard=guard,
         ).lazy()
 
 

@@ -134,7 +134,7 @@ def survey(source: str, fields: xr.Dataset, problems: Sequence[str] = ()) -> Rep
     rows = {}
     for name, seen in extremes.items():
         known = FIELDS[name]
-        problem = beyond(known, seen.lowest, seen.highest) if seen.numbers else ""
+        problem = beyond(name, seen.lowest, seen.highest) if seen.numbers else ""
         found = [f"{problem} ({seen.where(known)})"] if problem else []
         # What accumulates from one snapshot to the next may be missing in the first.
         if blank := [place for i, place in seen.blank.items() if i or name not in ACCUMULATED or not seen.numbers]:

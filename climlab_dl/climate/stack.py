@@ -32,6 +32,8 @@ class Stack:
         float32 for fields, int8 for masks.
     conversion : Conversion
         To SI; not applied to masks.
+    guard : callable, optional
+        ``guard(number, snapshot)`` raises where a snapshot cannot be.
     """
 
     read: Callable[[int, int], np.ndarray]
@@ -40,6 +42,7 @@ class Stack:
     grid: Grid
     dtype: np.dtype
     conversion: Conversion = SAME
+    guard: Callable[[int, np.ndarray], None] | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -53,15 +56,19 @@ class Stack:
 
     def __getitem__(self, key: Any) -> np.ndarray:
         times, *rest = key if isinstance(key, tuple) else (key,)
-        snapshots = [self._snapshot(*self.where[i]) for i in np.arange(len(self.where))[times]]
+        snapshots = [self._snapshot(i) for i in np.arange(len(self.where))[times]]
         return np.stack(snapshots)[(slice(None), *rest)]
 
-    def _snapshot(self, file: int, index: int) -> np.ndarray:
+    def _snapshot(self, number: int) -> np.ndarray:
+        file, index = self.where[number]
         values = np.asarray(self.read(int(file), int(index)))[..., self.grid.rows, :][..., self.grid.columns]
         if self.conversion != SAME:
             # In double precision, because 2e-9 m/s and 101325 Pa both have to survive their scales.
             values = values * np.float64(self.conversion.scale) + self.conversion.offset
-        return np.ascontiguousarray(values, dtype=self.dtype)
+        values = np.ascontiguousarray(values, dtype=self.dtype)
+        if self.guard is not None:
+            self.guard(number, values)
+        return values
 
     def lazy(self) -> da.Array:
         """Give the dask array with one snapshot a chunk."""

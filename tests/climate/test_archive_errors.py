@@ -251,3 +251,53 @@ def test_nothing_known_in_a_file_is_said(shared):
         archive.open(shared / "climate" / "iris_A1B_north_america_360day.nc")
     with pytest.raises(ValueError, match=r"ibtracs.*latitude has shape .*curvilinear"):
         archive.open(shared / "climate" / "ibtracs_v04r00_2storms.nc")
+
+
+@pytest.fixture
+def spoilt_later(tmp_path):
+    """Three days of which the last has an undeclared fill value, as CF files and as DeepCAM's."""
+    dates = [np.datetime64(f"2001-01-0{day}", "ns") for day in (1, 2, 3)]
+    days = [snapshot().assign_coords(time=[date]) for date in dates]
+    days[2].PSL[0, 3, 3] = -9999
+    for i, day in enumerate(days):
+        day.to_netcdf(tmp_path / f"{i}.nc", encoding={name: {"_FillValue": None} for name in day.data_vars})
+    return tmp_path
+
+
+def test_what_cannot_be_is_refused_also_when_a_later_snapshot_is_read(spoilt_later):
+    fields = archive.open(spoilt_later)
+    assert fields.isel(time=slice(2)).compute().sizes["time"] == 2
+    assert np.isfinite(fields.TMQ.compute()).all()
+    message = r"2\.nc: at 2001-01-03T00:00:00 PSL reaches from -9999 .* fill value -9999; .*climlab-dl check lists"
+    with pytest.raises(ValueError, match=message):
+        fields.PSL.compute(scheduler="synchronous")
+    # The file is known also where snapshots were put in another order.
+    with pytest.raises(ValueError, match=message):
+        fields.PSL.isel(time=[2, 0]).mean().compute()
+
+
+@pytest.mark.parametrize("name", ["a.nc", "a.zarr", "a deepcam", "a climatenet"])
+def test_nothing_is_written_of_an_archive_that_goes_wrong_later(spoilt_later, tmp_path_factory, name):
+    out = tmp_path_factory.mktemp("out")
+    fields = archive.open(spoilt_later)
+    with pytest.raises(ValueError, match=r"2\.nc: at 2001-01-03T00:00:00 PSL"):
+        archive.save(fields, out / name, layout=name.removeprefix("a ") if " " in name else "cf")
+    assert not list(out.iterdir())
+
+
+def test_channels_that_are_read_together_are_looked_at_one_by_one(tmp_path):
+    rng = np.random.default_rng(0)
+    for day in (1, 2):
+        data = 10 + rng.random((12, 18, 16), dtype=np.float32)
+        data[..., 6:8], data[..., 8:10], data[..., 10] = 1e5, 250, 1e-8
+        data[..., 11:13], data[..., 14], data[..., 5] = 280, 11000, 0.01
+        if day == 2:
+            data[2, 3, 8] = 1e20
+        with h5py.File(tmp_path / f"data-2001-01-0{day}-00-1.h5", "w") as file:
+            file["climate/data"] = data
+    fields = archive.open(tmp_path)
+    assert float(fields.T200[0].max()) == 250
+    with pytest.raises(ValueError, match=r"data-2001-01-02-00-1\.h5: at 2001-01-02T00:00:00 T200 reaches .* 1e\+20"):
+        fields.TMQ[1].compute(scheduler="synchronous")
+    without = archive.open(tmp_path, names={"T200": None})
+    assert np.isfinite(without.TMQ.compute()).all()

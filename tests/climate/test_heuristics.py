@@ -201,6 +201,8 @@ def test_a_missing_field_leaves_its_class_out_with_a_warning(planted, caplog):
     assert set(np.unique(mask)) == {0, 2}
     assert "cyclones are left out" in caplog.text
     assert "PSL" in caplog.text
+    assert mask.attrs["flag_meanings"] == "background river"
+    assert mask.attrs["flag_values"].tolist() == [0, 2]
     with pytest.raises(ValueError, match="no rule can be applied"):
         heuristics.label(planted[["TS"]])
 
@@ -208,6 +210,16 @@ def test_a_missing_field_leaves_its_class_out_with_a_warning(planted, caplog):
 def test_a_field_of_another_name_is_suggested(planted):
     with pytest.raises(ValueError, match=r"no field 'TMQ' \(found: TMQQ\)"):
         heuristics.label(planted[["TMQ"]].rename(TMQ="TMQQ"))
+
+
+def test_a_snapshot_without_a_number_is_named_when_it_is_labelled(planted, caplog):
+    blank = planted.assign(PSL=planted.PSL.where(planted.time != planted.time[1]))
+    mask = heuristics.label(blank)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"no cyclones are marked at {planted.time.values[1]}: PSL has no number there"
+    ]
+    assert not (mask[1] == 1).any()
+    assert (mask[0] == 1).any()
 
 
 @pytest.mark.parametrize("name", ["TMQ", "PSL", "U850", "T200"])
