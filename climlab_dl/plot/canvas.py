@@ -110,6 +110,11 @@ class Canvas:
         return np.where(inside, row * len(lon) + column, -1).astype(np.int32)
 
 
+def under(values: np.ndarray, cells: np.ndarray, nothing: float = np.nan) -> np.ndarray:
+    """Value of the cell under each pixel (`Canvas.cells`), never an average of several; `nothing` off the grid."""
+    return np.append(values.ravel(), np.asarray(nothing, values.dtype))[cells]
+
+
 def is_flat(crs: "Projection") -> bool:
     """Whether a projection's coordinates are degrees of longitude and latitude."""
     import cartopy.crs as ccrs

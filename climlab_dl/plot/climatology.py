@@ -97,7 +97,7 @@ def _map(axes: Any, values: xr.DataArray, title: str) -> None:
     values = layers.canonical(values)
     place = canvas.over(values, axes.projection)
     cells = place.cells(values.lat.values, values.lon.values)
-    pixels = np.append(np.asarray(values.values, float).ravel(), np.nan)[cells]
+    pixels = canvas.under(np.asarray(values.values, float), cells)
     # What never happened is white, to be told from what seldom did.
     shown = np.where(pixels > 0, pixels, np.nan)
     left, right, bottom, top = place.extent

@@ -6,7 +6,6 @@ answers without a kernel. An archive too large to be put into a page is read sna
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,7 @@ import xarray as xr
 from climlab_dl.climate.fields import CLASSES
 from climlab_dl.files import beside
 from climlab_dl.plot import canvas, layers, styles
-from climlab_dl.plot.outlines import SIDES, Pieces, arrows, contours, outline
+from climlab_dl.plot.frames import Frames, missing_before
 
 if TYPE_CHECKING:
     from bokeh.models import LayoutDOM
@@ -46,6 +45,9 @@ def explore(
 ) -> "Explorer":
     """Map with a time slider and a choice of channel.
 
+    A click draws the series at that place and, on a storm, shows its card and its row; the box tool tells the
+    statistics of a region.
+
     Parameters
     ----------
     fields
@@ -60,11 +62,12 @@ def explore(
         Which snapshots: a slice or list of positions, or how many, evenly spaced. By default as many, evenly spaced,
         as make a page that is not too large; of snapshots too large for that all, read as the slider moves.
     probabilities
-        Of each class, (time, class, lat, lon), drawn as contours of 5, 50 and 95 %.
+        Of each class, (time, class, lat, lon), drawn as contours of 5, 50 and 95 % and told under the pointer.
     wind
         Names of an eastward and a northward wind, such as ``("U850", "V850")``, drawn as arrows.
     storms
-        Table from `events.find`, shown below the map: a row picked moves the map there, a storm tapped picks its row.
+        Table from `events.find`, shown below the map with the tracks on it: a row picked moves the map there, a storm
+        tapped picks its row.
     projection, central_longitude
         Name out of `canvas.PROJECTIONS` or a cartopy projection; the longitude in the middle, in degrees east.
     width
@@ -79,25 +82,22 @@ def explore(
         raise ValueError("truth is drawn around a mask: give mask=, or draw the truth itself as mask=truth")
     chosen = layers.channels_of(fields, channels)
     first = chosen[0]
-    more: dict[str, xr.DataArray] = {}
-    for name, layer in (("mask", mask), ("truth", truth)):
-        if layer is not None:
-            more[name] = layers.along(layer, first)
-    if probabilities is not None:
-        more["probabilities"] = layers.along(probabilities, first)
+    given = {"mask": mask, "truth": truth, "probabilities": probabilities}
+    more = {name: layers.along(layer, first) for name, layer in given.items() if layer is not None}
     for name, component in zip(("u", "v"), wind or (), strict=False):
         [more[name]] = layers.channels_of(fields, [component])
-    there = first.sizes["time"]
+    place = canvas.over(first, canvas.projection(projection, central_longitude))
+    there, missing = first.sizes["time"], missing_before(first)
     if times is None:
-        fit = int(UNTOLD_BYTES / (_bytes(chosen, more) / there))
+        fit = int(UNTOLD_BYTES / (Frames(chosen, more, storms, place).nbytes / there))
         times = fit if FEWEST <= fit < there else slice(None)
-    if not (isinstance(times, slice) and times == slice(None)):
-        steps = np.linspace(0, there - 1, min(times, there)).round() if isinstance(times, int) else times
-        picked = steps if isinstance(steps, slice) else np.asarray(steps, int)
-        chosen = [field.isel(time=picked) for field in chosen]
-        more = {name: layer.isel(time=picked) for name, layer in more.items()}
-    crs = canvas.projection(projection, central_longitude)
-    return Explorer(chosen, more, storms, canvas.over(chosen[0], crs), width, there)
+    steps = _steps(times, there)
+    if len(steps) < there:
+        chosen = [field.isel(time=steps) for field in chosen]
+        more = {name: layer.isel(time=steps) for name, layer in more.items()}
+        gone = np.cumsum(missing)[steps]
+        missing = np.diff(gone, prepend=gone[:1])
+    return Explorer(Frames(chosen, more, storms, place), width, there, missing.tolist())
 
 
 @dataclass
@@ -106,31 +106,24 @@ class Explorer:
 
     Attributes
     ----------
-    fields
-        What can be chosen, (time, lat, lon).
-    more
-        By name: mask, truth, probabilities, and u and v of a wind.
-    storms
-        Table from `events.find`, if any.
-    canvas
-        Where the pixels lie.
+    frames
+        What is shown.
     width
         Of the map, in screen pixels.
     there
-        How many snapshots there are, of which `fields` may be a choice.
+        How many snapshots there are, of which `frames` may be a choice.
+    missing
+        How many snapshots are missing before each one.
     """
 
-    fields: list[xr.DataArray]
-    more: dict[str, xr.DataArray]
-    storms: pd.DataFrame | None
-    canvas: canvas.Canvas
+    frames: Frames
     width: int
     there: int
+    missing: list[int]
 
     def __post_init__(self):
-        self.live = _bytes(self.fields, self.more) > PAGE_BYTES
-        self.dates = styles.dates(self.fields[0])
-        self._cells = self.canvas.cells(self.fields[0].lat.values, self.fields[0].lon.values)
+        self.live = self.frames.nbytes > PAGE_BYTES
+        self.dates = styles.dates(self.frames.fields[0])
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
         import panel as pn
@@ -150,8 +143,8 @@ class Explorer:
 
         if self.live:
             raise ValueError(
-                f"{len(self.dates)} snapshots of {len(self.fields)} channels are over {PAGE_BYTES / 1e6:.0f} MB, too "
-                "much for one page: choose some with times= and channels="
+                f"{len(self.dates)} snapshots of {len(self.frames.fields)} channels are over {PAGE_BYTES / 1e6:.0f} "
+                "MB, too much for one page: choose some with times= and channels="
             )
         # Not bokeh.embed.file_html: once Panel is imported, that links to files of Panel's server.
         library = Resources(mode="inline", components=["bokeh", "bokeh-widgets", "bokeh-tables"]).js_raw
@@ -162,95 +155,75 @@ class Explorer:
             new.write_text(_PAGE.format(scripts=scripts, body=body, script=script), encoding="utf-8")
         return path
 
-    def frames(self, steps: slice, names: Sequence[str]) -> dict[str, Any]:
-        """Read snapshots to draw: packed fields by name with their offsets and scales, and masks, (time, cell)."""
-        data: dict[str, Any] = {}
-        for field in self.fields:
-            if field.name in names:
-                packed = layers.pack(field.isel(time=steps).values)
-                name = str(field.name)
-                data |= {name: packed.numbers, f"{name} offset": packed.offset, f"{name} scale": packed.scale}
-        for name in ("mask", "truth"):
-            if name in self.more:
-                values = self.more[name].isel(time=steps).values.astype(np.uint8)
-                data[name] = values.reshape(len(values), -1)
-        return data
-
-    def lines(self, steps: slice) -> dict[str, tuple[dict[str, Any], list[int]]]:
-        """Read line pieces by name, all snapshots' after each other, and where each snapshot's begin."""
-        lat, lon = self.fields[0].lat.values, self.fields[0].lon.values
-        some = {name: layer.isel(time=steps).values for name, layer in self.more.items()}
-        drawn: dict[str, list[Pieces]] = {}
-        if "truth" in some:
-            drawn["truth"] = [outline(classes, lat, lon, self.canvas) for classes in some["truth"]]
-        if "probabilities" in some:
-            drawn["probability"] = [contours(values, lat, lon, self.canvas) for values in some["probabilities"]]
-        if "u" in some:
-            both = zip(some["u"], some["v"], strict=True)
-            drawn["wind"] = [arrows(u, v, lat, lon, self.canvas) for u, v in both]
-        return {name: _joined(pieces) for name, pieces in drawn.items()}
-
     def layout(self) -> "LayoutDOM":
         """Build the map and its widgets as a new Bokeh layout."""
         from bokeh.layouts import column, row
-        from bokeh.models import ColumnDataSource, CustomJS
+        from bokeh.models import ColumnDataSource
 
-        from climlab_dl.plot import tables, widgets
+        from climlab_dl.plot import answers, tables, widgets
 
-        names = [str(field.name) for field in self.fields]
+        here, place = self.frames, self.frames.place
         steps = slice(0, 1) if self.live else slice(None)
-        data = self.frames(steps, names[:1] if self.live else names)
-        frames = ColumnDataSource(data, name="frames")
+        data = here.read(steps, here.names[:1] if self.live else here.names)
         looks = {
-            name: styles.style(field, self._values(data, name) if name in data else None)
-            for name, field in zip(names, self.fields, strict=True)
+            name: styles.style(field, _values(data, name) if name in data else None)
+            for name, field in zip(here.names, here.fields, strict=True)
         }
-        image = ColumnDataSource(self._first_image(data, names[0]))
-        figure, drawn = widgets.figure(self.canvas, image, looks[names[0]], self.width)
+        masked, compared = "mask" in here.more, "truth" in here.more
+        image = ColumnDataSource(self._first_image(data))
+        figure, drawn = widgets.figure(place, image, looks[here.names[0]], self.width)
         lines = []
-        for name, (pieces, first) in self.lines(steps).items():
+        for name, (pieces, first) in here.lines(steps).items():
             over = widgets.line(figure, name, pieces, first)
             lines.append({"name": name, "pieces": ColumnDataSource(pieces, tags=first), "drawn": over})
-        compared = "truth" in self.more
-        controls = widgets.controls(self.dates, names, "mask" in self.more, compared, [line["name"] for line in lines])
-        figure.add_tools(widgets.hover(drawn.raster, self.fields[0], controls.channel, looks))
-        storms = None if self.storms is None else tables.storms(self.storms, self.dates, self.canvas, figure)
-        draw = CustomJS(
-            code=(files("climlab_dl.plot") / "explorer.js").read_text(encoding="utf-8"),
-            args={
-                "live": self.live,
-                "styles": {name: look.to_page() for name, look in looks.items()},
-                "classes": list(CLASSES),
-                "colors": styles.class_colors(),
-                "unknown": layers.UNKNOWN,
-                "count": int(self.fields[0].sizes["lat"] * self.fields[0].sizes["lon"]),
-                "frames": frames,
-                "image": image,
-                "lines": lines,
-                "storms": None if storms is None else {"rows": storms.rows, "here": storms.here},
-                "mapper": drawn.mapper,
-                "bar": drawn.bar,
-                "overlay": drawn.overlay.glyph,
-                "slider": controls.slider,
-                "channel": controls.channel,
-                "toggles": controls.classes,
-                "view": controls.view,
-                "over": controls.lines,
-                "opacity": controls.opacity,
-            },
+        storms = None if here.storms is None else tables.storms(here.storms, self.dates, place, figure)
+        linked = None if storms is None else {"rows": storms.rows, "here": storms.here, "table": storms.table}
+        controls = widgets.controls(
+            self.dates, self.missing, here, [line["name"] for line in lines], masked=masked, compared=compared
+        )
+        # What every script of the page may ask for.
+        page = {
+            "live": self.live,
+            "frames": ColumnDataSource(data, name="frames"),
+            "image": image,
+            "count": here.fields[0][0].size,
+            "lat": here.lat.tolist(),
+            "lon": here.lon.tolist(),
+            "extent": place.extent,
+            "classes": list(CLASSES),
+            "colors": [styles.line_color(kind) for kind in range(len(CLASSES))],
+            "unknown": layers.UNKNOWN,
+            "styles": {name: look.to_page() for name, look in looks.items()},
+            "slider": controls.slider,
+            "channel": controls.channel,
+            "storms": linked,
+        }
+        draw = widgets.script(
+            "draw",
+            **page,
+            kinds=here.kinds,
+            lines=lines,
+            mapper=drawn.mapper,
+            bar=drawn.bar,
+            overlay=drawn.overlay.glyph,
+            toggles=controls.classes,
+            view=controls.view,
+            over=controls.lines,
+            opacity=controls.opacity,
         )
         for widget in (controls.classes, controls.view, controls.lines):
             widget.js_on_change("active", draw)
         controls.opacity.js_on_change("value", draw)
+        asked = answers.add(figure, drawn.raster, page, here, self.missing)
         if self.live:
-            frames.js_on_change("data", draw)
+            page["frames"].js_on_change("data", draw)
 
             def read(attr: str, old: Any, new: Any) -> None:
                 step = slice(controls.slider.value, controls.slider.value + 1)
-                for line, (pieces, first) in zip(lines, self.lines(step).values(), strict=True):
+                for line, (pieces, first) in zip(lines, here.lines(step).values(), strict=True):
                     line["pieces"].update(data=pieces, tags=first)
                 # Last, for the page draws when these arrive.
-                frames.data = self.frames(step, [controls.channel.value])
+                page["frames"].data = here.read(step, [controls.channel.value])
 
             controls.slider.on_change("value", read)
             controls.channel.on_change("value", read)
@@ -258,8 +231,9 @@ class Explorer:
             controls.slider.js_on_change("value", draw)
             controls.channel.js_on_change("value", draw)
         above = row(controls.channel, controls.slider, controls.play)
-        under = widgets.below(controls, "mask" in self.more, compared, self._note())
-        return column(above, figure, under, *([] if storms is None else [storms.table]))
+        under = widgets.below(controls, here.kinds if masked else [], compared, self._note())
+        table = [] if storms is None else [storms.table]
+        return column(above, figure, under, asked, *table)
 
     def _note(self) -> str:
         """Say what the slider does where that is not plain."""
@@ -269,17 +243,26 @@ class Explorer:
             return f"{len(self.dates)} of {self.there} snapshots, times=slice(None) shows all."
         return ""
 
-    def _values(self, data: dict[str, Any], name: str) -> np.ndarray:
-        """Unpack a field's embedded snapshots, (time, cell)."""
-        return layers.unpack(data[name], data[f"{name} offset"], data[f"{name} scale"])
-
-    def _first_image(self, data: dict[str, Any], name: str) -> dict[str, Any]:
+    def _first_image(self, data: dict[str, Any]) -> dict[str, Any]:
         """One number a pixel: the first snapshot's value and class, and the cell that lies there."""
-        # Pixels off the grid look up the number appended at the end, which is that of no data.
-        value = np.append(self._values(data, name)[0], np.nan).astype(np.float32)
-        mask = data.get("mask", np.zeros((1, len(value) - 1), np.uint8))[0]
-        layer = np.append(np.where(mask < len(CLASSES), mask, 0), 0).astype(np.uint8)
-        return {"value": [value[self._cells]], "layer": [layer[self._cells]], "cell": [self._cells]}
+        here = self.frames
+        cells = here.place.cells(here.lat, here.lon)
+        value = _values(data, here.names[0])[0].astype(np.float32)
+        mask = data["mask"][0] if "mask" in data else np.zeros(len(value), np.uint8)
+        known = np.where(mask < len(CLASSES), mask, 0)
+        return {"value": [canvas.under(value, cells)], "layer": [canvas.under(known, cells, 0)], "cell": [cells]}
+
+
+def _steps(times: int | slice | Sequence[int], there: int) -> np.ndarray:
+    """Positions of the snapshots that are asked for."""
+    if isinstance(times, int):
+        return np.unique(np.linspace(0, there - 1, times).round().astype(int))
+    return np.arange(there)[times] if isinstance(times, slice) else np.arange(there)[np.asarray(times, int)]
+
+
+def _values(data: dict[str, Any], name: str) -> np.ndarray:
+    """Unpack a field's snapshots, (time, cell)."""
+    return layers.unpack(data[name], data[f"{name} offset"], data[f"{name} scale"])
 
 
 _PAGE = """<!DOCTYPE html>
@@ -290,13 +273,3 @@ _PAGE = """<!DOCTYPE html>
 <body>{body}{script}</body>
 </html>
 """
-
-
-def _bytes(fields: list[xr.DataArray], more: dict[str, xr.DataArray]) -> int:
-    return sum(2 * field.size for field in fields) + sum(layer.size for layer in more.values())
-
-
-def _joined(each: list[Pieces]) -> tuple[dict[str, Any], list[int]]:
-    """Snapshots' pieces after each other, and where each snapshot's begin."""
-    columns = {side: np.concatenate([getattr(pieces, side) for pieces in each]) for side in (*SIDES, "classes")}
-    return columns, np.cumsum([0, *map(len, each)]).tolist()

@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 import numpy as np
 import xarray as xr
 
+from climlab_dl.plot import styles
+
 Layer = TypeVar("Layer", xr.DataArray, xr.Dataset)
 
 # Value of a mask where nothing was said: a missing time, a pixel without data.
@@ -61,7 +63,7 @@ def snapshots(layer: xr.DataArray) -> xr.DataArray:
 
 
 def channels_of(fields: xr.DataArray | xr.Dataset, wanted: Sequence[str] | None) -> list[xr.DataArray]:
-    """Fields to choose from, canonical, in the order wanted.
+    """Fields to choose from, canonical, in the order wanted and in the units in which they are read.
 
     Raises
     ------
@@ -75,7 +77,7 @@ def channels_of(fields: xr.DataArray | xr.Dataset, wanted: Sequence[str] | None)
     if absent or not drawn:
         raise ValueError(f"no channel {', '.join(absent) or 'at all'} to draw: the fields have {', '.join(drawn)}")
     ordered = canonical(fields[list(wanted or drawn)])
-    return [snapshots(ordered[name]) for name in ordered.data_vars]
+    return [snapshots(styles.readable(ordered[name])) for name in ordered.data_vars]
 
 
 def along(mask: xr.DataArray, fields: xr.DataArray) -> xr.DataArray:

@@ -53,12 +53,12 @@ def field(
     """
     import geoviews as gv
 
-    drawn, place = _on_canvas(layer, projection, central_longitude)
+    drawn, place = _on_canvas(styles.readable(layer), projection, central_longitude)
     look = styles.style(drawn)
     cells = place.cells(drawn.lat.values, drawn.lon.values)
 
     def draw(values: np.ndarray) -> Any:
-        image = _image(gv, place, look.name, _under(values.astype(np.float32), cells, np.nan))
+        image = _image(gv, place, look.name, canvas.under(values.astype(np.float32), cells))
         return image.opts(
             cmap=look.palette(),
             clim=(look.low, look.high),
@@ -110,7 +110,7 @@ def mask(
         known = np.where((values > 0) & (values < len(CLASSES)), values, np.nan).astype(np.float32)
         names = CustomJSHover(args={"names": list(CLASSES)}, code="return names[value] ?? '';")
         hover = HoverTool(tooltips=[("class", "@{class}{custom}")], formatters={"@{class}": names})
-        return _image(gv, place, "class", _under(known, cells, np.nan)).opts(
+        return _image(gv, place, "class", canvas.under(known, cells)).opts(
             cmap=styles.class_colors()[1:],
             clim=(0.5, len(CLASSES) - 0.5),
             clipping_colors={"NaN": "#00000000"},
@@ -193,11 +193,6 @@ def _on_canvas(
 ) -> tuple[xr.DataArray, canvas.Canvas]:
     drawn = layers.snapshots(layers.canonical(layer))
     return drawn, canvas.over(drawn, canvas.projection(projection, central_longitude))
-
-
-def _under(values: np.ndarray, cells: np.ndarray, nothing: float) -> np.ndarray:
-    """Look up the cell under each pixel; `nothing` where there is none."""
-    return np.append(values.ravel(), np.float32(nothing))[cells]
 
 
 def _image(gv: Any, place: canvas.Canvas, name: str, pixels: np.ndarray) -> Any:

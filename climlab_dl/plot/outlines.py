@@ -1,10 +1,13 @@
-"""Lines over a map, as pieces in its projection: outlines of masks, contours of probabilities, arrows of winds."""
+"""Lines over a map, as pieces in its projection: outlines of masks, contours of probabilities, winds, tracks."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from climlab_dl.climate.sphere import latitude_edges, longitude_edges
+from climlab_dl.climate.fields import CLASSES
+from climlab_dl.climate.sphere import lat_lon, latitude_edges, longitude_edges, unit_vectors
 from climlab_dl.plot.canvas import Canvas
 
 SIDES = ("x0", "y0", "x1", "y1")
@@ -13,6 +16,8 @@ LEVELS = (0.05, 0.5, 0.95)
 FULL_SPEED = 25.0
 # Arrows across a map.
 ACROSS = 48
+# Pieces between two places of a track, so that it bends as great circles do and ends close to the map's cut.
+BENDS = 12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,6 +136,30 @@ def _thinned(row: int, lat: np.ndarray, lon: np.ndarray, spacing: float) -> tupl
     step = max(1, round(spacing / np.cos(np.radians(lat[row])) / abs(lon[1] - lon[0])))
     columns = np.arange(0, len(lon), step)
     return np.full(len(columns), row), columns
+
+
+def tracks(storms: pd.DataFrame, time: Any, canvas: Canvas) -> Pieces:
+    """Draw the way that each storm of a time has come until then, along great circles.
+
+    Parameters
+    ----------
+    storms
+        Table from `events.find`.
+    time
+        One of its times.
+    canvas
+        As for `outline`.
+    """
+    alive = storms.loc[storms["time"] == time, "track"]
+    past = storms.loc[storms["track"].isin(alive) & (storms["time"] <= time)].sort_values(by=["track", "time"])
+    number = past["track"].to_numpy()
+    on = np.flatnonzero(number[1:] == number[:-1])
+    places = unit_vectors(past["lat"].to_numpy(), past["lon"].to_numpy())
+    share = np.linspace(0, 1, BENDS + 1)[:, None, None]
+    lat, lon = lat_lon((1 - share) * places[on] + share * places[on + 1])
+    kinds = np.array([CLASSES.index(name) if name in CLASSES else 0 for name in past["class"]], np.uint8)
+    ends = (lon[:-1].ravel(), lat[:-1].ravel(), lon[1:].ravel(), lat[1:].ravel())
+    return _projected(*ends, np.tile(kinds[on], BENDS), canvas)
 
 
 def _bounded(here: np.ndarray, there: np.ndarray) -> np.ndarray:

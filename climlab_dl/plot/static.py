@@ -76,9 +76,9 @@ def static(
     axes: Any = figure.add_subplot(projection=place.crs)
     _frame(axes, place)
     axes.set_facecolor(styles.NO_DATA)
-    pixels = np.append(values.ravel(), np.nan)[cells]
     frame = {"origin": "lower", "extent": place.extent, "transform": place.crs, "interpolation": "nearest"}
-    image = axes.imshow(pixels, cmap=colormaps[look.colormap], vmin=look.low, vmax=look.high, **frame)
+    colors = {"cmap": colormaps[look.colormap], "vmin": look.low, "vmax": look.high}
+    image = axes.imshow(canvas.under(values, cells), **colors, **frame)
     if found is not None:
         axes.imshow(_paint(found.values, cells, opacity), **frame)
     _lines(axes, place)
@@ -128,7 +128,7 @@ def _paint(classes: np.ndarray, cells: np.ndarray, opacity: float) -> np.ndarray
     colors = to_rgba_array(styles.class_colors())
     colors[1:, 3] = opacity
     known = np.where((classes > 0) & (classes < len(CLASSES)), classes, 0)
-    return colors[np.append(known.ravel(), 0).astype(np.intp)[cells]]
+    return colors[canvas.under(known.astype(np.intp), cells, 0)]
 
 
 def _lines(axes: "GeoAxes", place: canvas.Canvas) -> None:
@@ -149,10 +149,10 @@ def _draw(axes: "GeoAxes", pieces: Pieces, width: float, *, cased: bool = False)
     from matplotlib.collections import LineCollection
 
     ends = np.stack([np.column_stack([pieces.x0, pieces.y0]), np.column_stack([pieces.x1, pieces.y1])], axis=1)
-    colors = np.array(["#303030", *styles.class_colors()[1:]])[pieces.classes]
+    colors = [styles.line_color(kind) for kind in pieces.classes]
     if cased:
         axes.add_collection(LineCollection(list(ends), colors="black", linewidths=2 * width), autolim=False)
-    axes.add_collection(LineCollection(list(ends), colors=list(colors), linewidths=width), autolim=False)
+    axes.add_collection(LineCollection(list(ends), colors=colors, linewidths=width), autolim=False)
 
 
 def _legend(axes: Any, filled: bool, outlined: bool) -> None:

@@ -1,5 +1,6 @@
-"""How a field and a class look: the same colours, limits and names on every map."""
+"""How a field and a class look: the same colours, limits, units and names on every map."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,16 @@ CLASS_COLORS = {"background": "#00000000", "cyclone": "#d01c8b", "river": "#ff8c
 VERDICT_COLORS = {"hit": "#1b9e77", "miss": "#d7301f", "false alarm": "#ffc20a"}
 SEQUENTIAL, DIVERGING = "YlGnBu", "RdBu_r"
 NO_DATA = "#c8c8c8"
+# Units in which people read fields whose SI values have too many digits or too few, and the factor to them.
+READ_IN = {
+    "PS": ("hPa", 1e-2),
+    "PSL": ("hPa", 1e-2),
+    "QREFHT": ("g kg-1", 1e3),
+    "PRECT": ("mm h-1", 3.6e6),
+    "VORT850": ("10-5 s-1", 1e5),
+    "DIV850": ("10-5 s-1", 1e5),
+}
+_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,8 +35,10 @@ class Style:
 
     Attributes
     ----------
-    name, long_name, unit
+    name, long_name
         As in the archive.
+    unit
+        As it is written on maps, "kg m⁻²".
     low, high
         Colour limits, in `unit`; the same at all times.
     colormap
@@ -56,13 +69,22 @@ class Style:
         return {"label": self.label, "unit": self.unit, "low": self.low, "high": self.high, "palette": self.palette()}
 
 
+def readable(field: "xr.DataArray") -> "xr.DataArray":
+    """Give a field in the unit in which it is shown: sea level pressure in hPa rather than Pa."""
+    name = str(field.name)
+    if name not in READ_IN or field.attrs.get("units", FIELDS[name].unit) != FIELDS[name].unit:
+        return field
+    unit, factor = READ_IN[name]
+    return (field * np.float32(factor)).assign_attrs({**field.attrs, "units": unit})
+
+
 def style(field: "xr.DataArray", values: np.ndarray | None = None) -> Style:
-    """Look of a field: from the table of channels, or from its values where the table does not know it.
+    """Look of a field: from the table of channels, or from its values where the table does not know it or its unit.
 
     Parameters
     ----------
     field
-        Named field; `units` and `long_name` are read from its attributes.
+        Named field, as `readable` gives it; `units` and `long_name` are read from its attributes.
     values
         What is drawn, for the limits of an unknown field; by default its first snapshot.
     """
@@ -70,8 +92,9 @@ def style(field: "xr.DataArray", values: np.ndarray | None = None) -> Style:
     known = FIELDS.get(name)
     unit = str(field.attrs.get("units", known.unit if known else ""))
     long_name = str(field.attrs.get("long_name", known.long_name if known else name))
-    if known:
-        low, high = known.display
+    shown_in, factor = READ_IN.get(name, ("", 1.0))
+    if known and unit in (known.unit, shown_in):
+        low, high = (limit * (factor if unit == shown_in else 1.0) for limit in known.display)
         diverging = known.diverging
     else:
         if values is None:
@@ -84,13 +107,29 @@ def style(field: "xr.DataArray", values: np.ndarray | None = None) -> Style:
         low = -high
     if not high > low:
         high = low + 1.0
-    colormap = DIVERGING if diverging else SEQUENTIAL
-    return Style(name=name, long_name=long_name, unit=unit, low=float(low), high=float(high), colormap=colormap)
+    return Style(
+        name=name,
+        long_name=long_name,
+        unit=_typeset(unit),
+        low=float(low),
+        high=float(high),
+        colormap=DIVERGING if diverging else SEQUENTIAL,
+    )
+
+
+def _typeset(unit: str) -> str:
+    """Write powers of a CF unit as such: kg m⁻² for kg m-2."""
+    return re.sub(r"(?<=[A-Za-z])-?\d+|(?<=\d)-\d+", lambda power: power[0].translate(_SUPERSCRIPT), unit)
 
 
 def class_colors(names: Sequence[str] = CLASSES) -> list[str]:
     """Colour of each class, background transparent."""
     return [CLASS_COLORS[name] for name in names]
+
+
+def line_color(kind: int) -> str:
+    """Colour of a line or point that belongs to a class, or to none (0)."""
+    return CLASS_COLORS[CLASSES[kind]] if 0 < kind < len(CLASSES) else "#303030"
 
 
 def dates(fields: "xr.DataArray | xr.Dataset") -> list[str]:

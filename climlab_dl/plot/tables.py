@@ -52,14 +52,17 @@ def storms(table: pd.DataFrame, dates: list[str], canvas: Canvas, figure: Any) -
         The map.
     """
     import cartopy.crs as ccrs
-    from bokeh.models import ColumnDataSource, CustomJS, DataTable, HoverTool, NumberFormatter, TableColumn, TapTool
+    from bokeh.models import ColumnDataSource, DataTable, NumberFormatter, TableColumn
+
+    from climlab_dl.plot.widgets import script
 
     steps = {date: step for step, date in enumerate(dates)}
-    times = table["time"] if "time" in table else [dates[0]] * len(table)
-    step = np.array([steps.get(styles.date(time), -1) for time in times], int)
+    when = [styles.date(time) for time in table["time"]] if "time" in table else [dates[0]] * len(table)
+    step = np.array([steps.get(date, -1) for date in when], int)
     points = canvas.crs.transform_points(ccrs.PlateCarree(), table["lon"].to_numpy(float), table["lat"].to_numpy(float))
     columns = {name: name for name in SHOWN if name in table}
-    data: dict[str, Any] = {"step": step, "x": points[:, 0], "y": points[:, 1]}
+    data: dict[str, Any] = {"step": step, "x": points[:, 0], "y": points[:, 1], "date": np.array(when, dtype=object)}
+    data |= {name: table[name].to_numpy() for name in ("event", "region") if name in table}
     for name in columns:
         values = table[name]
         factor = SHOWN[name][2]
@@ -69,24 +72,13 @@ def storms(table: pd.DataFrame, dates: list[str], canvas: Canvas, figure: Any) -
     rows = ColumnDataSource({name: list(values) for name, values in data.items()})
     here = ColumnDataSource({name: list(values[first]) for name, values in data.items()}, name="storms")
 
-    marks = figure.scatter(
+    figure.scatter(
         "x", "y", source=here, size=11, marker="circle_cross", fill_color="white", fill_alpha=0.3, line_color="color",
         line_width=2, nonselection_alpha=0.5, selection_line_width=5, name="storm marks",
     )  # fmt: skip
-    said = [(heading, f"@{{{name}}}") for name, (heading, *_) in SHOWN.items() if name in ("track", "class")]
-    figure.add_tools(TapTool(renderers=[marks]), HoverTool(renderers=[marks], tooltips=said, attachment="below"))
     left, right, bottom, top = canvas.extent
-    here.selected.js_on_change(
-        "indices",
-        CustomJS(
-            args={"here": here, "x": figure.x_range, "y": figure.y_range, "reach": (right - left) / (2 * ZOOM),
-                  "tall": (top - bottom) / (2 * ZOOM)},
-            code="""const row = cb_obj.indices[0];
-                if (row == null) return;
-                x.setv({start: here.data.x[row] - reach, end: here.data.x[row] + reach});
-                y.setv({start: here.data.y[row] - tall, end: here.data.y[row] + tall});""",
-        ),
-    )  # fmt: skip
+    window = {"reach": (right - left) / (2 * ZOOM), "tall": (top - bottom) / (2 * ZOOM)}
+    here.selected.js_on_change("indices", script("fly", here=here, figure=figure, **window))
     shown = []
     for name in columns:
         heading, decimals, _ = SHOWN[name]

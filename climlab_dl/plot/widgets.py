@@ -1,6 +1,7 @@
-"""The parts of the interactive map: the figure, its widgets, what it says under the pointer, its legend."""
+"""The parts of the interactive map: the figure, its widgets, its scripts, its legend."""
 
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -8,17 +9,17 @@ import numpy as np
 from climlab_dl.climate.fields import CLASSES
 from climlab_dl.plot import coastlines, styles
 from climlab_dl.plot.canvas import Canvas, central, graticule, ticks
+from climlab_dl.plot.frames import Frames
 from climlab_dl.plot.outlines import SIDES
 
 if TYPE_CHECKING:
-    import xarray as xr
     from bokeh.models import (
         CheckboxButtonGroup,
         ColorBar,
         ColumnDataSource,
+        CustomJS,
         CustomJSTickFormatter,
         GlyphRenderer,
-        HoverTool,
         LinearColorMapper,
         RadioButtonGroup,
         Select,
@@ -54,6 +55,20 @@ class Controls:
     view: "RadioButtonGroup"
     opacity: "Slider"
     lines: "CheckboxButtonGroup"
+
+
+def code(name: str) -> str:
+    """Read a script of the page, after what the scripts share if it draws or tells of snapshots."""
+    page = files("climlab_dl.plot") / "page"
+    shared = "" if name in ("card", "clear", "fly") else (page / "common.js").read_text(encoding="utf-8")
+    return shared + (page / f"{name}.js").read_text(encoding="utf-8")
+
+
+def script(name: str, **args: Any) -> "CustomJS":
+    """Make a script of the page, which knows its arguments by name."""
+    from bokeh.models import CustomJS
+
+    return CustomJS(code=code(name), args=args)
 
 
 def figure(canvas: Canvas, image: "ColumnDataSource", look: styles.Style, width: int) -> tuple["Figure", Drawn]:
@@ -120,12 +135,11 @@ def line(figure: Any, name: str, pieces: dict[str, Any], first: list[int]) -> "C
     """
     from bokeh.models import ColumnDataSource
 
-    colors = ["#303030", *styles.class_colors()[1:]]
     drawn = {side: pieces[side][: first[1]] for side in SIDES}
-    source = ColumnDataSource({**drawn, "color": [colors[kind] for kind in pieces["classes"][: first[1]]]})
+    source = ColumnDataSource({**drawn, "color": [styles.line_color(kind) for kind in pieces["classes"][: first[1]]]})
     if name == "truth":
         figure.segment(*SIDES, source=source, line_color="black", line_width=3.4, name="truth casing")
-    width = {"truth": 1.8, "probability": 1.4}.get(name, 0.8)
+    width = {"truth": 1.8, "probability": 1.4, "tracks": 2.2}.get(name, 0.8)
     figure.segment(*SIDES, source=source, line_color="color", line_width=width, name=name)
     return source
 
@@ -163,34 +177,22 @@ def degrees(canvas: Canvas) -> tuple["CustomJSTickFormatter", "CustomJSTickForma
     return east, north
 
 
-def hover(
-    raster: "GlyphRenderer", grid: "xr.DataArray", channel: "Select", looks: dict[str, styles.Style]
-) -> "HoverTool":
-    """Tell latitude, longitude, value with unit and class under the pointer."""
-    from bokeh.models import CustomJSHover, HoverTool
+def controls(
+    dates: list[str], missing: list[int], frames: Frames, lines: list[str], *, masked: bool, compared: bool
+) -> Controls:
+    """Make the widgets; those without a use are hidden.
 
-    names = [*CLASSES, *styles.VERDICT_COLORS]
-    place = CustomJSHover(
-        args={"lat": grid.lat.values.tolist(), "lon": grid.lon.values.tolist()},
-        code="""if (value < 0) return '';
-            const north = lat[Math.floor(value / lon.length)], east = lon[value % lon.length] % 360;
-            return `${Math.abs(north).toFixed(2)}°${north < 0 ? 'S' : 'N'} ${east.toFixed(2)}°E`;""",
-    )
-    reading = CustomJSHover(
-        args={"channel": channel, "units": {name: look.unit for name, look in looks.items()}},
-        code="""const number = isNaN(value) ? 'no data' : `${+value.toPrecision(5)} ${units[channel.value]}`;
-            return `${channel.value} ${number}`;""",
-    )
-    kind = CustomJSHover(args={"names": names}, code="return names[value];")
-    return HoverTool(
-        renderers=[raster],
-        tooltips=[("", "@cell{custom}"), ("", "@value{custom}"), ("", "@layer{custom}")],
-        formatters={"@cell": place, "@value": reading, "@layer": kind},
-    )
-
-
-def controls(dates: list[str], channels: list[str], masked: bool, compared: bool, lines: list[str]) -> Controls:
-    """Make the widgets; those without a use are hidden."""
+    Parameters
+    ----------
+    dates, missing
+        Of the snapshots, and how many are missing before each.
+    frames
+        What is shown.
+    lines
+        Names of the lines over the map.
+    masked, compared
+        Whether there is a mask, and a truth beside it.
+    """
     from bokeh.models import (
         CheckboxButtonGroup,
         CustomJS,
@@ -210,8 +212,9 @@ def controls(dates: list[str], channels: list[str], masked: bool, compared: bool
         step=1,
         title="",
         format=CustomJSTickFormatter(
-            args={"dates": dates},
-            code="return `${dates[Math.round(tick)]} (${Math.round(tick) + 1} of ${dates.length})`;",
+            args={"dates": dates, "missing": missing},
+            code="""const step = Math.round(tick), gone = missing[step] > 0 ? `, ${missing[step]} missing before` : '';
+                return `${dates[step]} (${step + 1} of ${dates.length}${gone})`;""",
         ),
         width=420,
         visible=several,
@@ -232,7 +235,8 @@ def controls(dates: list[str], channels: list[str], masked: bool, compared: bool
                 if (play.active) step();""",
         ),
     )
-    classes = [str(name) for name in CLASSES[1:]]
+    classes = [str(CLASSES[kind]) for kind in frames.kinds]
+    channels = frames.names
     return Controls(
         channel=Select(options=[*channels], value=channels[0], title="", width=110, visible=len(channels) > 1),
         slider=slider,
@@ -240,7 +244,7 @@ def controls(dates: list[str], channels: list[str], masked: bool, compared: bool
         classes=CheckboxButtonGroup(
             labels=classes,
             active=list(range(len(classes))),
-            visible=masked or bool({"truth", "probability"} & set(lines)),
+            visible=masked or "probability" in lines,
         ),
         view=RadioButtonGroup(labels=list(VIEWS), active=0, visible=compared),
         opacity=Slider(start=0, end=1, value=OPACITY, step=0.05, title="mask opacity", width=160, visible=masked),
@@ -248,14 +252,12 @@ def controls(dates: list[str], channels: list[str], masked: bool, compared: bool
     )
 
 
-def below(controls: Controls, masked: bool, compared: bool, note: str) -> "UIElement":
-    """Lay out mask widgets, legend, and how the slider works where that is not plain."""
+def below(controls: Controls, kinds: list[int], compared: bool, note: str) -> "UIElement":
+    """Lay out mask widgets, legend of the classes, and how the slider works where that is not plain."""
     from bokeh.layouts import column, row
     from bokeh.models import Div
 
-    legend = ""
-    if masked:
-        legend += "".join(_swatch(styles.CLASS_COLORS[name], name) for name in CLASSES[1:])
+    legend = "".join(_swatch(styles.CLASS_COLORS[CLASSES[kind]], CLASSES[kind]) for kind in kinds)
     if compared:
         legend += "&emsp;outlined: truth&emsp;" + "".join(
             _swatch(color, name) for name, color in styles.VERDICT_COLORS.items()

@@ -1,5 +1,7 @@
 """Saved maps, opened with the network off: they draw, move, choose, toggle and tell."""
 
+import re
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -62,14 +64,23 @@ def changed(before, after):
 
 
 def hover(opened, lat, lon):
-    """Text under the pointer at a place, by the map's own frame: x from 180 W, y from 90 N."""
-    box = opened.page.evaluate(FRAME)
-    x = box[0] + ((lon + 180) % 360) / 360 * box[2]
-    y = box[1] + (90 - lat) / 180 * box[3]
+    """Text under the pointer at a place."""
+    x, y = at(opened, lat, lon)
     opened.page.mouse.move(x + 4, y)
     opened.page.mouse.move(x + 1, y)
     opened.page.wait_for_timeout(300)
     return opened.page.locator(".bk-tooltip-content").first.inner_text()
+
+
+def at(opened, lat, lon):
+    """Where a place is on the page, on a flat map around 0."""
+    left, top, width, height = opened.page.evaluate(FRAME)
+    return left + ((lon + 180) % 360) / 360 * width, top + (90 - lat) / 180 * height
+
+
+def model(opened, name):
+    """Expression of the page's script for a model of the map."""
+    return f"Bokeh.documents[0].get_model_by_name('{name}')"
 
 
 def press(opened, key, times=1):
@@ -129,8 +140,8 @@ def test_the_pointer_reads_place_value_unit_and_class(saved, fields, offline):
     assert "180.00°E" in text
     value = float(fields.TMQ[1].sel(lat=22.5, lon=180))
     assert f"TMQ {value:.5g}"[:9] in text
-    assert "kg m-2" in text
-    assert "cyclone" in text
+    assert "kg m⁻²" in text
+    assert "cyclone, truth cyclone" in text
     opened.keep("hover")
     opened.page.locator("select").first.select_option("U850")
     text = hover(opened, -42.5, 90)
@@ -192,28 +203,165 @@ def test_no_white_seam_is_drawn(projection, center, fields, offline, tmp_path):
     assert opened.clean()
 
 
-def test_a_row_picked_moves_the_map_to_its_storm_and_a_storm_tapped_picks_its_row(fields, offline, tmp_path):
+@pytest.fixture(scope="module")
+def stormy(fields, tmp_path_factory):
+    chances = xr.concat([(fields.mask == kind) * 0.9 for kind in range(3)], dim="class").astype(np.float32)
+    explorer = maps.explore(
+        fields, fields.mask, storms=events.find(fields.mask, fields), probabilities=chances, wind=("U850", "U850")
+    )
+    return explorer.save(tmp_path_factory.mktemp("stormy") / "storms.html")
+
+
+def test_a_row_picked_moves_the_map_to_its_storm_and_time_leaves_it_there(stormy, fields, offline):
     table = events.find(fields.mask, fields)
-    opened = offline(maps.explore(fields, fields.mask, storms=table).save(tmp_path / "storms.html"))
-    model = "Bokeh.documents[0].get_model_by_name('storms')"
+    opened = offline(stormy)
+    storms = model(opened, "storms")
     first = table[table.time == fields.time.values[0]]
-    assert opened.page.evaluate(f"{model}.data.track.length") == len(first) == 2
+    assert opened.page.evaluate(f"{storms}.data.track.length") == len(first) == 2
     whole = opened.pixels()
     opened.page.locator(".slick-row").nth(1).locator(".slick-cell").first.click()
+    assert opened.page.evaluate(f"{storms}.selected.indices.length") == 1
+    moved = opened.pixels()
     opened.keep("storm_row")
-    assert opened.page.evaluate(f"{model}.selected.indices.length") == 1
-    assert changed(whole, opened.pixels()) > 50_000
-    # The row picked is the storm in the middle of the map now: its class is under the pointer there.
-    picked = opened.page.evaluate(f"{model}.data['class'][{model}.selected.indices[0]]")
-    box = opened.page.evaluate(FRAME)
-    opened.page.mouse.click(5, 5)
-    opened.page.evaluate(f"{model}.selected.indices = []")
-    opened.page.mouse.click(box[0] + box[2] / 2, box[1] + box[3] / 2)
+    assert changed(whole, moved) > 50_000
+    # The storm picked is in the middle of the map now.
+    row = opened.page.evaluate(f"{storms}.selected.indices[0]")
+    middle = opened.page.evaluate(
+        """() => { const find = v => v.frame ? v : [...(v.child_views ?? [])].map(find).find(x => x);
+        const {x_range, y_range} = find(Bokeh.index.roots[0]).model;
+        return [(x_range.start + x_range.end) / 2, (y_range.start + y_range.end) / 2]; }"""
+    )
+    place = opened.page.evaluate(f"[{storms}.data.x[{row}], {storms}.data.y[{row}]]")
+    assert middle == pytest.approx(place)
+    assert opened.clean()
+
+
+def test_the_tables_rows_are_those_of_the_time_shown(stormy, fields, offline):
+    # As many storms at each time: BokehJS draws other rows by itself only if their number changes.
+    table = events.find(fields.mask, fields)
+    opened = offline(stormy)
+    for step in range(3):
+        rows = table[table.time == fields.time.values[step]]
+        said = [text.split("\n") for text in opened.page.locator(".slick-row").all_inner_texts()]
+        assert [row[3] for row in said] == [f"{lon:.1f}" for lon in rows.lon]
+        press(opened, "ArrowRight", 1)
+    assert opened.clean()
+
+
+def test_a_storm_clicked_shows_its_row_and_card_and_the_map_stays(stormy, fields, offline):
+    table = events.find(fields.mask, fields)
+    opened = offline(stormy)
+    row = table[(table.time == fields.time.values[0]) & (table["class"] == "river")].iloc[0]
+    x, y = at(opened, row.lat, row.lon)
+    before = opened.page.evaluate(FRAME)
+    opened.page.mouse.click(x, y)
     opened.page.wait_for_timeout(300)
-    again = opened.page.evaluate(f"{model}.selected.indices.map(row => {model}.data['class'][row])")
-    assert again == [picked]
-    assert opened.page.locator(".slick-row .slick-cell.selected").count() > 0
+    assert opened.page.locator(".slick-row .slick-cell.selected").first.inner_text() == str(row.track)
+    card = opened.page.evaluate(f"{model(opened, 'card')}.text")
+    assert f"area 10³ km²: {row.area_km2 / 1000:.0f}" in card
+    assert "seen 4 times, 2001-07-01 00:00 UTC to 2001-07-01 18:00 UTC" in card
+    opened.keep("storm_card")
+    # Still the whole world: a click is no journey.
+    x_range = """() => { const find = v => v.frame ? v : [...(v.child_views ?? [])].map(find).find(x => x);
+        return find(Bokeh.index.roots[0]).model.x_range.start; }"""
+    assert opened.page.evaluate(x_range) == -180
+    assert opened.page.evaluate(FRAME) == before
+    # It stays picked as time goes on, and its card follows it.
     press(opened, "ArrowRight", 1)
-    second = table[table.time == fields.time.values[1]]
-    assert opened.page.evaluate(f"{model}.data.track") == second.track.tolist()
+    opened.page.wait_for_timeout(300)
+    later = table[(table.time == fields.time.values[1]) & (table.track == row.track)].iloc[0]
+    assert f"{later.area_km2 / 1000:.0f}" in opened.page.evaluate(f"{model(opened, 'card')}.text")
+    assert opened.page.evaluate(x_range) == -180
+    assert opened.clean()
+
+
+def test_the_pointer_tells_probability_and_event(stormy, fields, offline):
+    table = events.find(fields.mask, fields)
+    opened = offline(stormy)
+    row = table[(table.time == fields.time.values[0]) & (table["class"] == "cyclone")].iloc[0]
+    text = hover(opened, row.lat, row.lon)
+    opened.keep("hover_storm")
+    assert "probability: cyclone 90.0 %, river 0.0 %" in text
+    assert f"event {row.event}, track {row.track}" in text
+    assert "event" not in hover(opened, -42.5, 92.5)
+    assert opened.clean()
+
+
+def test_a_click_draws_the_series_at_the_place(saved, fields, offline):
+    opened = offline(saved)
+    series = model(opened, "series")
+    opened.page.mouse.click(*at(opened, 22.5, 180))
+    opened.page.wait_for_timeout(300)
+    there = fields.TMQ.sel(lat=22.5, lon=180)
+    values = opened.page.evaluate(f"{series}.data.value")
+    assert values == pytest.approx(there.values.tolist(), rel=1e-4)
+    assert opened.page.evaluate(f"{series}.data.day") == [0, 0.25, 0.5, 0.75]
+    # A storm is over the place in the first three of four snapshots.
+    assert opened.page.evaluate(f"{series}.data.color").count(styles.CLASS_COLORS["cyclone"]) == 3
+    opened.keep("series")
+    opened.page.locator("select").first.select_option("U850")
+    opened.page.wait_for_timeout(200)
+    assert opened.page.evaluate(f"{series}.data.value") == pytest.approx([0] * 4, abs=1e-3)
+    assert opened.clean()
+
+
+def test_a_box_tells_the_regions_figures_by_area(saved, fields, offline):
+    opened = offline(saved)
+    opened.page.locator(".bk-tool-icon-box-select").first.click()
+    (x0, y0), (x1, y1) = at(opened, 59, 31), at(opened, 21, 69)
+    opened.page.mouse.move(x0, y0)
+    opened.page.mouse.down()
+    opened.page.mouse.move(x1, y1, steps=5)
+    opened.page.mouse.up()
+    opened.page.wait_for_timeout(300)
+    text = opened.page.evaluate(f"{model(opened, 'region')}.text")
+    opened.keep("box")
+    # Cells of 5 degrees whose pixels the box touches: centres 22.5 to 57.5 N, 30 to 70 E.
+    part = fields.isel(time=0).sel(lat=slice(21, 59), lon=slice(30, 70))
+    weights = np.cos(np.radians(part.lat)) * xr.ones_like(part.lon)
+    mean = float((part.TMQ * weights).sum() / weights.sum())
+    river = float(((part.mask == 2) * weights).sum() / weights.sum())
+    assert f"{part.TMQ.size} cells" in text
+    said = re.search(r"mean ([\d.]+), lowest ([\d.]+), highest ([\d.]+) kg m⁻²", text)
+    assert said is not None
+    expected = [mean, float(part.TMQ.min()), float(part.TMQ.max())]
+    assert [float(number) for number in said.groups()] == pytest.approx(expected, rel=1e-4)
+    assert f"river {100 * river:.1f} %" in text
+    opened.page.locator(".bk-tool-icon-reset").first.click()
+    opened.page.wait_for_timeout(200)
+    assert not opened.page.evaluate(f"{model(opened, 'region')}.visible")
+    assert opened.clean()
+
+
+def test_truth_can_be_taken_off_and_put_on_in_both_views(saved, offline):
+    opened = offline(saved)
+    button = opened.page.get_by_role("button", name="truth")
+    for view in ("detected", "hits and misses"):
+        opened.page.get_by_role("button", name=view).click()
+        outlined = opened.pixels()
+        button.click()
+        assert changed(outlined, opened.pixels()) > 500, view
+        button.click()
+        assert changed(outlined, opened.pixels()) == 0, view
+    assert opened.clean()
+
+
+def test_a_class_that_was_not_looked_for_is_not_offered(fields, offline, tmp_path):
+    rivers = fields.mask.where(fields.mask == 2, 0).astype(np.int8)
+    rivers.attrs = {"flag_values": np.array([0, 2], np.int8), "flag_meanings": "background river"}
+    opened = offline(maps.explore(fields, rivers, channels=["TMQ"]).save(tmp_path / "rivers.html"))
+    assert opened.page.get_by_text("cyclone").count() == 0
+    before = opened.pixels()
+    opened.page.get_by_role("button", name="river").click()
+    assert changed(before, opened.pixels()) > 1000
+    assert opened.clean()
+
+
+def test_missing_snapshots_are_told_beside_the_date(fields, offline, tmp_path):
+    gap = fields.isel(time=[0, 1, 2, 3, 3])
+    hours = np.array([0, 6, 12, 36, 42]).astype("timedelta64[h]")
+    gap = gap.assign_coords(time=np.datetime64("2001-07-01T00") + hours)
+    opened = offline(maps.explore(gap, channels=["TMQ"]).save(tmp_path / "gap.html"))
+    press(opened, "ArrowRight", 3)
+    assert "(4 of 5, 3 missing before)" in opened.page.locator(".bk-slider-title").first.inner_text()
     assert opened.clean()

@@ -73,10 +73,11 @@ def test_the_image_holds_the_fields_values_at_their_places(fields, bokeh_backend
 
 def test_the_explorers_frames_hold_the_fields(fields):
     explorer = maps.explore(fields, fields.mask, channels=["PSL", "TMQ"], times=[2, 0])
-    data = explorer.frames(slice(None), ["PSL", "TMQ"])
+    data = explorer.frames.read(slice(None), ["PSL", "TMQ"])
     for name in ("PSL", "TMQ"):
         back = layers.unpack(data[name], data[f"{name} offset"], data[f"{name} scale"])
-        expected = fields[name].isel(time=[2, 0]).values.reshape(2, -1)
+        # Pressure is shown in hPa.
+        expected = fields[name].isel(time=[2, 0]).values.reshape(2, -1) * {"PSL": 0.01, "TMQ": 1.0}[name]
         np.testing.assert_allclose(back, expected, atol=np.ptp(expected) / 65534)
     assert (data["mask"] == fields.mask.isel(time=[2, 0]).values.reshape(2, -1)).all()
     assert explorer.dates == [styles.dates(fields)[2], styles.dates(fields)[0]]
@@ -128,7 +129,7 @@ def test_truth_needs_a_mask_to_be_compared_with(fields):
 
 def test_missing_mask_times_are_drawn_as_none(fields):
     explorer = maps.explore(fields, fields.mask.isel(time=[1]), channels=["TMQ"])
-    data = explorer.frames(slice(None), ["TMQ"])
+    data = explorer.frames.read(slice(None), ["TMQ"])
     assert (data["mask"][[0, 2]] == layers.UNKNOWN).all()
 
 
@@ -146,4 +147,4 @@ def test_unless_told_which_as_many_evenly_spaced_snapshots_as_make_a_small_page(
 
 
 def test_more_snapshots_than_there_are_are_not_shown(fields):
-    assert maps.explore(fields.isel(time=[0]), times=20).fields[0].sizes["time"] == 1
+    assert maps.explore(fields.isel(time=[0]), times=20).frames.fields[0].sizes["time"] == 1

@@ -3,6 +3,7 @@
 from collections import Counter
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 from hypothesis import given
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from climlab_dl.plot import canvas
-from climlab_dl.plot.outlines import FULL_SPEED, LEVELS, arrows, contours, outline
+from climlab_dl.plot.outlines import BENDS, FULL_SPEED, LEVELS, arrows, contours, outline, tracks
 
 LAT, LON = np.arange(-85.0, 90, 10), np.arange(0.0, 360, 10)
 GRID = xr.DataArray(np.zeros((18, 36)), dims=("lat", "lon"), coords={"lat": LAT, "lon": LON})
@@ -138,3 +139,36 @@ def test_arrows_are_thinned_towards_the_poles():
 
 def test_missing_winds_have_no_arrows():
     assert len(arrows(np.full((18, 36), np.nan), np.zeros((18, 36)), LAT, LON, flat(), spacing=20.0)) == 0
+
+
+def walk(lats, lons, track=1, kind="cyclone"):
+    """Rows of a storm that is at these places, six hours apart."""
+    times = pd.date_range("2001-07-01", periods=len(lats), freq="6h")
+    return pd.DataFrame({"track": track, "class": kind, "time": times, "lat": lats, "lon": lons})
+
+
+def test_a_track_leads_from_where_the_storm_began_to_where_it_is():
+    storms = pd.concat([walk([10.0, 12, 14], [20.0, 22, 24]), walk([-30.0], [100.0], 2, "river")])
+    here = tracks(storms, storms.time.iloc[1], flat())
+    assert len(here) == BENDS
+    assert (here.x0.min(), here.x1.max()) == pytest.approx((20, 22))
+    assert set(here.classes) == {1}
+    assert len(tracks(storms, storms.time.iloc[2], flat())) == 2 * BENDS
+    # Storms that are gone, like the river after its only snapshot, or alone, have none.
+    assert len(tracks(storms, storms.time.iloc[0], flat())) == 0
+
+
+def test_a_track_across_the_dateline_is_cut_there_and_nowhere_else():
+    storms = walk([0.0, 0.0], [174.0, 186.0])
+    cut = tracks(storms, storms.time.iloc[1], flat())
+    # One of twelve pieces, 179 to 181 E or the like, would lead across the map.
+    assert len(cut) >= BENDS - 1
+    assert np.abs(cut.x1 - cut.x0).max() < 2
+    assert len(tracks(storms, storms.time.iloc[1], flat(180))) == BENDS
+
+
+def test_a_track_is_a_great_circle():
+    # Halfway from 0 E to 90 E along 45 N the great circle is at arctan(sqrt 2) = 54.74 N.
+    storms = walk([45.0, 45.0], [0.0, 90.0])
+    way = tracks(storms, storms.time.iloc[1], flat())
+    assert way.y1.max() == pytest.approx(np.degrees(np.arctan(np.sqrt(2))), abs=1e-3)

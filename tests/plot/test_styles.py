@@ -14,8 +14,37 @@ from climlab_dl.plot import styles
 def test_known_channels_have_the_tables_limits_whatever_the_values(name):
     look = styles.style(xr.DataArray(np.full((2, 2), 1e9), dims=("lat", "lon"), name=name))
     assert look.low < look.high
-    assert look.label == f"{name} ({FIELDS[name].unit})"
+    assert look.label.startswith(f"{name} (")
     assert (look.low == -look.high) == FIELDS[name].diverging
+
+
+def test_fields_are_shown_in_the_units_in_which_they_are_read():
+    # 1013.25 hPa, 18 g/kg, and 2 mm of rain in an hour.
+    for name, value, shown, unit in (
+        ("PSL", 101325.0, 1013.25, "hPa"),
+        ("QREFHT", 0.018, 18.0, "g kg⁻¹"),
+        ("PRECT", 2e-3 / 3600, 2.0, "mm h⁻¹"),
+        ("TMQ", 40.0, 40.0, "kg m⁻²"),
+    ):
+        field = xr.DataArray([value], dims="x", name=name, attrs={"units": FIELDS[name].unit, "long_name": name})
+        read = styles.readable(field)
+        assert float(read[0]) == pytest.approx(shown)
+        assert styles.style(read).unit == unit
+        assert styles.style(read).low <= shown <= styles.style(read).high
+        # A field that is in that unit already, and one whose unit nobody knows, stay as they are.
+        assert styles.readable(read) is read
+        other = field.assign_attrs(units="furlong")
+        assert styles.readable(other) is other
+
+
+def test_a_known_field_in_a_unit_of_its_own_takes_its_limits_from_its_values():
+    torr = xr.DataArray(np.linspace(700, 800, 101), dims="x", name="PSL", attrs={"units": "torr"})
+    assert (styles.style(torr).low, styles.style(torr).high) == (701, 799)
+
+
+def test_powers_are_written_as_powers():
+    field = xr.DataArray([1.0], dims="x", name="flux", attrs={"units": "kg m-1 s-1"})
+    assert styles.style(field).label == "flux (kg m⁻¹ s⁻¹)"
 
 
 def test_an_unknown_field_takes_its_limits_from_its_values():

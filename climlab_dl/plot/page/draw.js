@@ -1,6 +1,5 @@
 // Draws the snapshot, channel and layers that the widgets name. `frames` holds every snapshot that is in the page, or
 // only the one that was asked for where a kernel answers (`live`); `image` holds one number a pixel of the map.
-const t = live ? 0 : slider.value;
 const style = styles[channel.value];
 const cells = image.data.cell[0];
 
@@ -18,7 +17,7 @@ mapper.high = style.high;
 bar.title = style.label;
 
 const {mask, truth} = frames.data;
-const shown = new Set(toggles.active.map(button => button + 1));
+const shown = new Set(toggles.active.map(button => kinds[button]));
 const compare = view.active === 1;
 const layer = image.data.layer[0];
 for (let p = 0; p < cells.length; p++) {
@@ -39,18 +38,17 @@ image.change.emit();
 
 for (const [number, {name, pieces, drawn}] of lines.entries()) {
   const fresh = {x0: [], y0: [], x1: [], y1: [], color: []};
-  const on = over.active.includes(number) && !(compare && name === 'truth');
-  for (let s = pieces.tags[t]; on && s < pieces.tags[t + 1]; s++) {
+  for (let s = pieces.tags[t]; over.active.includes(number) && s < pieces.tags[t + 1]; s++) {
     const kind = pieces.data.classes[s];
     if (kind > 0 && !shown.has(kind)) continue;
     for (const side of ['x0', 'y0', 'x1', 'y1']) fresh[side].push(pieces.data[side][s]);
-    fresh.color.push(kind > 0 ? colors[kind] : '#303030');
+    fresh.color.push(colors[kind]);
   }
   drawn.data = fresh;
 }
 
 if (storms != null) {
-  // The rows of this time; a storm that was picked stays picked as long as it lives.
+  // The rows of this time; a storm that was picked stays picked as long as it lives, and the map stays where it is.
   const all = storms.rows.data, keep = [];
   const track = storms.here.data.track, picked = storms.here.selected.indices.map(row => track[row]);
   for (let row = 0; row < all.step.length; row++) if (all.step[row] === slider.value) keep.push(row);
@@ -59,5 +57,7 @@ if (storms != null) {
   const again = keep.flatMap((row, place) => picked.includes(all.track[row]) ? [place] : []);
   storms.here.selected.indices = [];
   storms.here.data = fresh;
+  // By itself the table draws other rows only if there are more or fewer of them.
+  storms.table.view.change.emit();
   storms.here.selected.indices = again;
 }

@@ -1,0 +1,85 @@
+"""What the interactive map answers: under the pointer, to a click, and to a box drawn around a region."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from climlab_dl.climate.sphere import cell_areas_km2
+from climlab_dl.plot.frames import CERTAIN, Frames
+from climlab_dl.plot.widgets import code, script
+
+if TYPE_CHECKING:
+    from bokeh.models import GlyphRenderer, LayoutDOM
+
+HINT = "Click the map for the series at a place and the storm there; draw with the box tool (⬚) for a region's figures."
+
+
+def add(figure: Any, raster: "GlyphRenderer", page: dict[str, Any], frames: Frames, missing: list[int]) -> "LayoutDOM":
+    """Let the map answer, and lay out where it does.
+
+    Parameters
+    ----------
+    figure, raster
+        The map, and its field.
+    page
+        What the page's scripts share (`Explorer.layout`).
+    frames, missing
+        What is shown, and how many snapshots are missing before each.
+    """
+    from bokeh.layouts import column, row
+    from bokeh.models import BoxSelectTool, ColumnDataSource, CustomJSHover, Div, HoverTool
+
+    under = CustomJSHover(args={**page, "certain": CERTAIN}, code=code("under"))
+    lines = '<div style="white-space: pre-line">@cell{custom}</div>'
+    box = BoxSelectTool(renderers=[], persistent=True)
+    box.overlay.fill_alpha = 0.1
+    figure.add_tools(HoverTool(renderers=[raster], tooltips=lines, formatters={"@cell": under}), box)
+    asked, boxed = ColumnDataSource({"cell": []}, name="asked"), ColumnDataSource({"cell": []}, name="boxed")
+    # Not empty, for BokehJS warns of a figure that has nothing to take its ranges from.
+    series = ColumnDataSource({"day": [0.0], "value": [0.0], "color": ["#303030"]}, name="series")
+    panel, now = _panel(series)
+    told, card = (Div(visible=False, name=name, width=380) for name in ("region", "card"))
+    where = {**page, "size": frames.place.shape, "figure": figure}
+    figure.js_on_event("tap", script("tap", **where, asked=asked))
+    figure.js_on_event("selectiongeometry", script("box", **where, boxed=boxed))
+    figure.js_on_event("reset", script("clear", asked=asked, boxed=boxed))
+
+    draw = script("series", **page, asked=asked, panel=panel, now=now, series=series, days=frames.days, missing=missing)
+    areas = cell_areas_km2(frames.lat, frames.lon)[:, 0].tolist()
+    tell = script("region", **page, boxed=boxed, told=told, areas=areas)
+    boxed.js_on_change("data", tell)
+    asked.js_on_change("data", draw)
+    for widget in (page["slider"], page["channel"]):
+        widget.js_on_change("value", draw)
+        if not page["live"]:
+            widget.js_on_change("value", tell)
+    if page["live"]:
+        page["frames"].js_on_change("data", tell)
+
+        def read(attr: str, old: Any, new: Any) -> None:
+            for cell in np.asarray(asked.data["cell"], int):
+                series.data = frames.series(page["channel"].value, int(cell))
+
+        asked.on_change("data", read)
+        page["channel"].on_change("value", read)
+    if frames.storms is not None:
+        from climlab_dl.plot.tables import SHOWN
+
+        shown = [(name, heading, decimals) for name, (heading, decimals, _) in SHOWN.items() if name in frames.storms]
+        show = script("card", storms=page["storms"], card=card, shown=shown)
+        page["storms"]["here"].selected.js_on_change("indices", show)
+    return column(Div(text=HINT, styles={"color": "#606060"}), row(panel, column(told, card)))
+
+
+def _panel(series: Any) -> tuple[Any, Any]:
+    """Small figure for a series, hidden until one is asked for, with a mark at the time shown."""
+    from bokeh.models import Span
+    from bokeh.plotting import figure as new_figure
+
+    panel: Any = new_figure(width=470, height=190, tools="", toolbar_location=None, title="", visible=False)
+    panel.line("day", "value", source=series, line_color="#909090")
+    panel.scatter("day", "value", source=series, size=4, color="color")
+    panel.xaxis.axis_label = "days since the first snapshot"
+    now = Span(location=0, dimension="height", line_color="#3a6ea5", line_width=1.5)
+    panel.add_layout(now)
+    return panel, now

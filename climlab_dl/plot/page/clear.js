@@ -1,0 +1,3 @@
+// Forgets what was asked.
+asked.data = {cell: []};
+boxed.data = {cell: []};
