@@ -1,6 +1,6 @@
 """One density cube and what is known of it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
@@ -50,6 +50,23 @@ class Volume:
         if self.physical is None or not self.names:
             raise ValueError(f"{self.source.name} does not tell its physical parameters; it has only scaled ones")
         return dict(zip(self.names, self.physical.tolist(), strict=True))
+
+    def at(self, redshifts: Sequence[float]) -> "Volume":
+        """Only these redshifts, in this order.
+
+        Raises
+        ------
+        ValueError
+            If the volume lacks one.
+        """
+        there = [] if self.redshifts is None else self.redshifts.tolist()
+        places = [i for wanted in redshifts for i, z in enumerate(there) if np.isclose(z, wanted)]
+        if len(places) < len(redshifts):
+            lacking = ", ".join(f"{wanted:g}" for wanted in redshifts if not np.isclose(wanted, there).any())
+            raise ValueError(
+                f"{self.source.name} has no redshift {lacking} (it has {', '.join(f'{z:g}' for z in there) or 'none'})"
+            )
+        return replace(self, counts=self.counts[..., places], redshifts=np.asarray(redshifts, dtype=np.float64))
 
     def subvolumes(self, size: int) -> "list[Volume]":
         """Cut into cubes of ``size`` voxels a side, in C order; they are views and no longer periodic."""

@@ -46,8 +46,8 @@ def files(source: str | Path | Iterable[str | Path]) -> list[Path]:
         found = sorted(folder.glob(pattern)) if any(sign in pattern for sign in "*?[") else []
     if not found:
         raise FileNotFoundError(
-            f"no volumes at {source}: expected HDF5, TFRecord or Zarr ({', '.join((*SUFFIXES, zarrs.SUFFIX))}), a folder "
-            "or a glob"
+            f"no volumes at {source}: expected HDF5, TFRecord or Zarr ({', '.join((*SUFFIXES, zarrs.SUFFIX))}), a "
+            "folder or a glob"
         )
     return found
 

@@ -13,6 +13,7 @@ from climlab_dl.cosmology.volumes import Volume
 from climlab_dl.training import checkpoint
 from climlab_dl.training.folder import checkpoint_of
 from climlab_dl.training.run import Run
+from climlab_dl.training.universes import Universes
 
 Array = NDArray[np.float64]
 
@@ -83,6 +84,9 @@ class Summaries:
 
     def __call__(self, volume: Volume) -> Array:
         """Estimates of the parameters, in physical units."""
+        data = self.run.data
+        if isinstance(data, Universes) and data.redshifts is not None:
+            volume = volume.at(data.redshifts)
         if volume.counts.shape[-1] != len(self.mean):
             raise ValueError(
                 f"{volume.source.name} has {volume.counts.shape[-1]} redshifts, the network takes {len(self.mean)}; "

@@ -8,10 +8,12 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Literal, Self
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from climlab_dl.models.layers import check_choice, check_dropout, check_positive
+from climlab_dl.models.regression import Bound, Standardise
 
 Boundary = Literal["valid", "zeros", "periodic"]
 """At a volume's faces: no padding, zeros, or the opposite face, for a volume that is a whole periodic simulation."""
@@ -24,8 +26,11 @@ class CosmoFlow:
     Parameters
     ----------
     size : int, optional
-        Cells along each side of the volumes (128 as published). With None the last features are averaged over the
-        volume instead of joined, and any size that survives the convolutions fits.
+        Cells along each side of the volumes (128 as published). With None features are averaged over the volume
+        instead of joined, and any size that survives the convolutions fits.
+    averaged : {"last", "every"}
+        With ``size=None``: average the last convolution's features, or those of every one, which are statistics of
+        the universe at every scale; they are then standardised by what they are like in the training so far.
     features, kernels, strides : tuple of int
         Of each convolution.
     pooled : tuple of bool
@@ -42,12 +47,13 @@ class CosmoFlow:
         Drop before every dense layer (2018), not after each hidden one (MLPerf).
     bound : float, optional
         Targets are kept within plus or minus this by a scaled tanh; None leaves them free.
-    initial_bias : float
-        Where the biases start.
+    initial_bias : float, optional
+        Where the biases start; with None at random, so that features differ in the density at which they begin.
     norm : {"none", "batch"}
-        Whether batch normalisation follows each convolution; published without.
+        Whether batch normalisation follows each convolution; published without. It subtracts the mean of a few
+        universes, and with it much of what tells them apart: for the last percent, leave it out.
     padding : {"valid", "zeros", "periodic"}
-        What a convolution sees beyond the volume.
+        What a convolution sees beyond the volume; nothing where its kernel is as wide as its stride.
 
     Notes
     -----
@@ -57,6 +63,7 @@ class CosmoFlow:
     """
 
     size: int | None = 128
+    averaged: Literal["last", "every"] = "last"
     features: tuple[int, ...] = (16, 32, 64, 128, 256, 256, 256)
     kernels: tuple[int, ...] = (3, 4, 4, 3, 3, 2, 2)
     strides: tuple[int, ...] = (1, 1, 1, 2, 1, 1, 1)
@@ -67,7 +74,7 @@ class CosmoFlow:
     dropout: float = 0.5
     dropout_first: bool = True
     bound: float | None = None
-    initial_bias: float = 0.1
+    initial_bias: float | None = 0.1
     norm: Literal["none", "batch"] = "none"
     padding: Boundary = "valid"
 
@@ -81,10 +88,15 @@ class CosmoFlow:
                     f"CosmoFlow.{field} has {len(getattr(self, field))} entries for {len(self.features)} convolutions "
                     f"(features={self.features}); give one for each."
                 )
-        if self.padding != "valid" and any(kernel % 2 == 0 for kernel in self.kernels):
+        if any(self.reach(i) % 2 for i in range(len(self.kernels))):
             raise ValueError(
                 f"CosmoFlow.kernels is {self.kernels}; only odd kernels can be padded evenly, "
-                "give odd ones or padding='valid'."
+                "give odd ones, a stride as wide as the kernel, or padding='valid'."
+            )
+        check_choice("CosmoFlow", "averaged", self.averaged, Literal["last", "every"])
+        if self.averaged == "every" and self.size is not None:
+            raise ValueError(
+                f"CosmoFlow.averaged is 'every' for volumes of {self.size}^3 cells; give size=None with it."
             )
         check_choice("CosmoFlow", "pooling", self.pooling, Literal["mean", "max"])
         check_choice("CosmoFlow", "norm", self.norm, Literal["none", "batch"])
@@ -121,17 +133,27 @@ class CosmoFlow:
     def small(cls, *, padding: Boundary = "periodic") -> Self:
         """For a laptop and whole simulations of 32^3 or 64^3: thin, normalised, blind to where in the box it looks."""
         return cls(
-            size=None,
-            features=(8, 16, 32, 64),
-            kernels=(3,) * 4,
-            strides=(1,) * 4,
-            pooled=(True,) * 4,
-            hidden=(64,),
-            dropout=0.0,
-            initial_bias=0.0,
-            norm="batch",
-            padding=padding,
-        )
+            size=None, features=(8, 16, 32, 64), kernels=(3,) * 4, strides=(1,) * 4, pooled=(True,) * 4, hidden=(64,),
+            dropout=0.0, initial_bias=0.0, norm="batch", padding=padding,
+        )  # fmt: skip
+
+    @classmethod
+    def statistics(cls, *, padding: Boundary = "periodic") -> Self:
+        """For hundreds of universes on a few cores: blocks of 2^3 cells, then three scales, all of them averaged.
+
+        The averages of learnt functions of small neighbourhoods are what one-point distributions and power spectra are
+        of chosen ones, so that the network starts from where those end.
+        """
+        return cls(
+            size=None, averaged="every", features=(16, 16, 32, 32), kernels=(2, 3, 3, 3), strides=(2, 1, 1, 1),
+            pooled=(False, True, True, False), hidden=(64,), dropout=0.0, initial_bias=None, padding=padding,
+        )  # fmt: skip
+
+    def reach(self, i: int) -> int:
+        """Cells beyond a side of the volume, both sides together, that convolution ``i`` sees."""
+        if self.padding == "valid" or self.kernels[i] == self.strides[i]:
+            return 0
+        return self.kernels[i] - 1
 
     def remaining(self, size: int) -> int:
         """Cells along a side of the last map of a volume of ``size`` cells a side.
@@ -143,8 +165,7 @@ class CosmoFlow:
         """
         left = size
         for i, (kernel, stride, pooled) in enumerate(zip(self.kernels, self.strides, self.pooled, strict=True)):
-            reach = 0 if self.padding == "valid" else kernel - 1
-            left = ((left + reach - kernel) // stride + 1) // (2 if pooled else 1)
+            left = ((left + self.reach(i) - kernel) // stride + 1) // (2 if pooled else 1)
             if left < 1:
                 raise ValueError(
                     f"A volume of {size} cells a side is used up by convolution {i + 1} of CosmoFlow's "
@@ -168,22 +189,40 @@ class CosmoFlowNetwork(nn.Module):
         for i, features in enumerate(description.features):
             before = description.features[i - 1] if i else channels
             self.convolutions.append(_convolution(description, i, before, features))
-        cells = 1 if description.size is None else description.remaining(description.size) ** 3
-        self.dense = _dense(description, cells * description.features[-1], targets)
+        if description.averaged == "every":
+            inputs = sum(description.features)
+            self.standardise = Standardise(inputs)
+        else:
+            cells = 1 if description.size is None else description.remaining(description.size) ** 3
+            inputs = cells * description.features[-1]
+        self.dense = _dense(description, inputs, targets)
         for module in self.modules():
             if isinstance(module, nn.Conv3d | nn.Linear):
                 nn.init.xavier_uniform_(module.weight)
-                if module.bias is not None:
+                if module.bias is not None and description.initial_bias is not None:
                     nn.init.constant_(module.bias, description.initial_bias)
 
     def forward(self, volumes: Float[Tensor, "batch channels x y z"]) -> Float[Tensor, "batch targets"]:
         """Targets of each volume."""
         self.check(volumes)
+        if self.description.averaged == "every":
+            return self.dense(self.standardise(self.averages(volumes)))
         features = self.convolutions(volumes)
         if self.description.size is None:
             return self.dense(features.mean((2, 3, 4)))
         # Cells first, features last: the order in the published networks' dense kernels.
         return self.dense(features.permute(0, 2, 3, 4, 1).flatten(1))
+
+    def averages(self, volumes: Float[Tensor, "batch channels x y z"]) -> Float[Tensor, "batch features"]:
+        """Mean over the volume of every convolution's features, before they are pooled."""
+        found, features = [], volumes
+        for convolution in self.convolutions:
+            for name, layer in convolution.named_children():
+                features = layer(features)
+                if name == "relu":
+                    # In float32: universes differ in the third digit of a mean, where half precision ends.
+                    found.append(features.float().mean((2, 3, 4)))
+        return torch.cat(found, dim=1)
 
     def check(self, volumes: Tensor) -> None:
         """Refuse what the network cannot take, before any arithmetic.
@@ -223,7 +262,7 @@ def _convolution(description: CosmoFlow, i: int, channels: int, features: int) -
         features,
         description.kernels[i],
         stride=description.strides[i],
-        padding=0 if description.padding == "valid" else description.kernels[i] // 2,
+        padding=description.reach(i) // 2,
         padding_mode="circular" if description.padding == "periodic" else "zeros",
     )
     if description.norm == "batch":
@@ -251,15 +290,3 @@ def _dense(description: CosmoFlow, inputs: int, targets: int) -> nn.Sequential:
     if description.bound is not None:
         layers["bound"] = Bound(description.bound)
     return nn.Sequential(layers)
-
-
-class Bound(nn.Module):
-    """Scaled tanh."""
-
-    def __init__(self, limit: float):
-        super().__init__()
-        self.limit = limit
-
-    def forward(self, targets: Tensor) -> Tensor:
-        """Keep targets within plus or minus the limit."""
-        return self.limit * targets.tanh()

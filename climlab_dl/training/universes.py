@@ -26,25 +26,32 @@ class Universes:
         What :func:`climlab_dl.cosmology.volumes.files` takes: a folder, a glob pattern.
     parameters
         Names of the parameters to find; all of the files' by default.
+    redshifts
+        Which of the files' redshifts to look at, in this order; all by default.
     held_out, calibration
         Shares of the universes that the network never trains on.
+    at_most
+        Train on the first so many of the others only, for a learning curve with one held-out part.
     log1p
         Take the logarithm of one plus the count (MLPerf), else the count; either is then normalised.
     targets
         ``"physical"``: parameters less their training mean, over their standard deviation (Mathuriya et al. 2018).
-        ``"unit"``: the prior as -1 to 1 (MLPerf), for networks whose output is bounded.
+        ``"unit"``: the prior as -1 to 1 (MLPerf), for networks whose output is bounded, and for files that do not tell
+        the physical values, such as MLPerf's TFRecords: errors are then in units of half the prior.
     symmetries
         Turn and mirror each volume at random (the 48 symmetries of the cube) and, where it is periodic, shift it.
     memory_gigabytes
-        Archives up to this size are kept in each rank's memory.
+        Archives up to this size, as counts of two bytes, are kept in each rank's memory.
     workers
         Processes per rank that read ahead, for archives that are not.
     """
 
     source: str | Path
     parameters: tuple[str, ...] | None = None
+    redshifts: tuple[float, ...] | None = None
     held_out: float = 0.2
     calibration: float = 0.0
+    at_most: int | None = None
     log1p: bool = True
     targets: Literal["physical", "unit"] = "physical"
     symmetries: bool = True
@@ -53,6 +60,8 @@ class Universes:
 
     def __post_init__(self) -> None:
         check_shares(held_out=self.held_out, calibration=self.calibration)
+        if self.at_most is not None and self.at_most < 2:
+            raise ValueError(f"at_most={self.at_most!r}: choose 2 universes or more to train on")
         if self.targets not in ("physical", "unit"):
             raise ValueError(f"targets={self.targets!r}: choose 'physical' or 'unit'")
 
@@ -86,7 +95,7 @@ class Universes:
                 statistics, table = reader.statistics(share, len(training))
             statistics = statistics.over_ranks()
             unit, physical = np.moveaxis(ranks.sum(torch.from_numpy(table), "parameters").numpy(), 1, 0)
-            low, high = volumes.scaling(unit, physical) if self.targets == "unit" else _spread(physical)
+            low, high = _spread(physical) if self.targets == "physical" else reader.prior(unit, physical)
             facts = {
                 **statistics.facts(),
                 "targets": list(reader.parameters),
@@ -110,21 +119,24 @@ class Universes:
         )
 
     def _split(self, count: int) -> list[range]:
-        return split(count, self.calibration, self.held_out, what="universes")
+        training, *others = split(count, self.calibration, self.held_out, what="universes")
+        return [training[: self.at_most], *others]
 
 
 class _Volumes:
     """Reads volumes, from memory or one file after the other."""
 
     def __init__(self, paths: list[Path], data: Universes) -> None:
-        self.paths, self.log1p = paths, data.log1p
+        self.paths, self.log1p, self.redshifts, self.targets = paths, data.log1p, data.redshifts, data.targets
         first = self._open(0)
         absent = [name for name in data.parameters or () if name not in first.names]
-        if absent or first.unit is None or first.physical is None or not first.names:
+        if absent or not first.names:
             raise ValueError(
                 f"{paths[0]} has no parameter {', '.join(absent) or 'values'} (it has "
-                f"{', '.join(first.names) or 'no names'}); training needs namePar, unitPar and physPar"
+                f"{', '.join(first.names) or 'no names'}); training needs namePar, and unitPar or physPar"
             )
+        # Files that tell only one of the two are learnt from in the terms that they use.
+        self.scaled_only = first.physical is None and data.targets == "unit"
         self.parameters = data.parameters or first.names
         shifts = np.zeros(first.counts.shape[-1]) if first.redshifts is None else first.redshifts
         self.channels = tuple(f"z={shift:g}" for shift in shifts)
@@ -132,31 +144,41 @@ class _Volumes:
         self.mean = np.zeros((len(self.channels), 1, 1, 1), dtype=np.float32)
         self.std = np.ones_like(self.mean)
         self.target_mean, self.target_std = np.zeros(len(self.parameters)), np.ones(len(self.parameters))
-        self.in_memory = 4.0 * len(paths) * first.counts.size <= data.memory_gigabytes * 2**30
+        self._table = np.zeros((len(self.channels), 2**16), dtype=np.float32)
+        self.in_memory = float(len(paths)) * first.counts.nbytes <= data.memory_gigabytes * 2**30
         self._kept = [self._load(index) for index in range(len(paths))] if self.in_memory else []
 
     def statistics(self, share: range, count: int) -> tuple[Statistics, np.ndarray]:
         """Statistics of a share of the first ``count`` volumes, and their parameters (volume, unit|physical, name)."""
         parts, table = [Statistics.empty(self.channels)], np.zeros((count, 2, len(self.parameters)))
         for index in share:
-            values, table[index, 0], table[index, 1] = self._values(index)
-            parts.append(Statistics.of(values, self.channels))
+            counts, table[index, 0], table[index, 1] = self._counts(index)
+            parts.append(Statistics.of(self._values(counts), self.channels))
         return merged(parts), table
+
+    def prior(self, unit: np.ndarray, physical: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Lowest and highest value of each parameter, from those of some universes."""
+        if self.scaled_only:
+            return -np.ones(len(self.parameters)), np.ones(len(self.parameters))
+        return volumes.scaling(unit, physical)
 
     def normalise(self, statistics: Statistics, target_mean: np.ndarray, target_std: np.ndarray) -> None:
         """From now on give (value - mean) / std, of volumes and parameters."""
         self.mean = statistics.mean.astype(np.float32)[:, None, None, None]
         self.std = statistics.std.astype(np.float32)[:, None, None, None]
         self.target_mean, self.target_std = target_mean, target_std
-        for values, _, _ in self._kept:
-            values -= self.mean
-            values /= self.std
+        # Looking a count up is ten times as fast as its logarithm. Negative ones, which cannot be, stay not a number.
+        with np.errstate(invalid="ignore", divide="ignore"):
+            possible = self._values(np.arange(2**16).astype(np.uint16).view(np.int16))
+        self._table = (possible - self.mean[:, :, 0, 0]) / self.std[:, :, 0, 0]
 
     def read(self, index: int) -> tuple[np.ndarray, np.ndarray]:
         """Return one volume (redshift, x, y, z) and its parameters, normalised."""
-        values, _, physical = self._values(index)
-        if not self.in_memory:
-            values = (values - self.mean) / self.std
+        counts, _, physical = self._counts(index)
+        if counts.dtype == np.int16:
+            values = np.stack([table[one] for table, one in zip(self._table, counts.view(np.uint16), strict=True)])
+        else:
+            values = (self._values(counts) - self.mean) / self.std
         return values, ((physical - self.target_mean) / self.target_std).astype(np.float32)
 
     def vary(
@@ -172,7 +194,11 @@ class _Volumes:
         """Name the file."""
         return str(self.paths[index])
 
-    def _values(self, index: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _values(self, counts: np.ndarray) -> np.ndarray:
+        values = counts.astype(np.float32)
+        return np.log1p(values) if self.log1p else values
+
+    def _counts(self, index: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return self._kept[index] if self.in_memory else self._load(index)
 
     def _open(self, index: int) -> Volume:
@@ -181,7 +207,7 @@ class _Volumes:
             raise ValueError(
                 f"{self.paths[index]} holds {'several' if found else 'no'} volumes; training takes one a file"
             )
-        return found[0]
+        return found[0] if self.redshifts is None else found[0].at(self.redshifts)
 
     def _load(self, index: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         volume = self._open(index)
@@ -190,11 +216,14 @@ class _Volumes:
                 f"{self.paths[index]} holds a volume {volume.counts.shape} of {', '.join(volume.names)}; expected "
                 f"{self.shape} of {', '.join(self.parameters)}, as in {self.paths[0]}"
             )
-        assert volume.unit is not None
-        assert volume.physical is not None
         columns = [volume.names.index(name) for name in self.parameters]
-        counts = np.moveaxis(volume.counts, -1, 0).astype(np.float32)
-        return np.log1p(counts) if self.log1p else counts, volume.unit[columns], volume.physical[columns]
+        physical = volume.unit if self.scaled_only else volume.physical
+        unit = volume.unit if self.targets == "unit" else physical
+        if unit is None or physical is None:
+            lacking, other = ("physPar", "unit") if volume.physical is None else ("unitPar", "physical")
+            raise ValueError(f"{self.paths[index]} has no {lacking}; learn from it with targets={other!r}")
+        # Kept as they are stored: in four bytes a number a study's universes would not fit into a laptop.
+        return np.ascontiguousarray(np.moveaxis(volume.counts, -1, 0)), unit[columns], physical[columns]
 
 
 def _spread(physical: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -49,10 +49,11 @@ def test_the_small_network_takes_volumes_of_any_size(size, channels):
     assert network(torch.empty(2, channels, size, size, size, device="meta")).shape == (2, 2)
 
 
-def test_moving_a_periodic_universe_changes_nothing():
-    # Whole simulations have no edge, and the mean over cells no place; 16 is the pooling's total stride.
+@pytest.mark.parametrize("description", [CosmoFlow.small(), CosmoFlow.statistics()])
+def test_moving_a_periodic_universe_changes_nothing(description):
+    # Whole simulations have no edge, and the mean over cells no place; 16 is a multiple of the pooling's total stride.
     torch.manual_seed(0)
-    network, x = CosmoFlow.small().build(1, 3).double().eval(), torch.randn(1, 1, 32, 32, 32, dtype=torch.float64)
+    network, x = description.build(1, 3).double().eval(), torch.randn(1, 1, 32, 32, 32, dtype=torch.float64)
     torch.testing.assert_close(network(x.roll((16, -16, 16), (2, 3, 4))), network(x))
 
 
@@ -85,3 +86,29 @@ def test_volumes_that_do_not_fit_are_refused_with_advice(shape, words):
 def test_descriptions_that_make_no_network_are_refused(arguments, words):
     with pytest.raises(ValueError, match=words):
         CosmoFlow(**arguments)
+
+
+def test_every_convolutions_average_reaches_the_dense_part():
+    # The first convolution sees blocks of 2^3: the average of its features is that of their leaky values.
+    torch.manual_seed(0)
+    network, x = CosmoFlow.statistics().build(2, 3), torch.randn(3, 2, 16, 16, 16)
+    found = network.averages(x)
+    assert found.shape == (3, sum(CosmoFlow.statistics().features))
+    first = network.convolutions[0].conv(x)  # type: ignore[union-attr]
+    expected = torch.where(first > 0, first, 0.01 * first).mean((2, 3, 4))
+    torch.testing.assert_close(found[:, :16], expected, atol=1e-6, rtol=1e-5)
+
+
+def test_averages_keep_their_digits_in_half_precision():
+    # Universes differ in the third digit of a mean, which bfloat16 (three digits at best) would round away.
+    torch.manual_seed(0)
+    network, x = CosmoFlow.statistics().build(1, 3), torch.randn(1, 1, 32, 32, 32)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        half = network.averages(x)
+    assert half.dtype == torch.float32
+    torch.testing.assert_close(half, network.averages(x), atol=2e-3, rtol=2e-3)
+
+
+def test_averages_of_every_convolution_are_for_volumes_of_any_size():
+    with pytest.raises(ValueError, match="size=None"):
+        CosmoFlow(averaged="every")

@@ -98,9 +98,41 @@ def test_a_network_learns_the_parameter_that_the_counts_tell(universes, tmp_path
     assert RunFolder(tmp_path / "mse").progress().mae_Omega_m.notna().sum() == 1
     seen = RunFolder(tmp_path / "mse").held_out()
     assert seen is not None
-    true = [next(volumes.read(path)).parameters["Omega_m"] for path in run.data.files()["held_out"]]
+    true = [next(volumes.read(path)).parameters["Omega_m"] for path in Universes(source=universes).files()["held_out"]]
     np.testing.assert_allclose(seen.truth.sel(parameter="Omega_m"), true, rtol=1e-6)
     error = np.abs(seen.estimate - seen.truth).mean("universe").sel(parameter="Omega_m").item()
     assert error == pytest.approx(reports[-1].metrics["mae_Omega_m"])
     reports = list(train(replace(run, loss=GaussianNLL(), steps=2), tmp_path / "nll"))
     assert set(reports[-1].metrics) >= {"mae_Omega_m", "mae_sigma_8", "relative_error_sigma_8", "mae_mean"}
+
+
+def test_redshifts_are_chosen_by_number(universes):
+    both = Universes(source=universes, symmetries=False).prepare(seed=0)
+    one = Universes(source=universes, symmetries=False, redshifts=(1.5,)).prepare(seed=0)
+    assert one.channels == ("z=1.5",)
+    torch.testing.assert_close(one.training[1, 3][0][0], both.training[1, 3][0][1])
+    with pytest.raises(ValueError, match=r"no redshift 3 \(it has 0, 1\.5\)"):
+        Universes(source=universes, redshifts=(0.0, 3.0)).prepare(seed=0)
+
+
+def test_a_learning_curve_has_one_held_out_part(universes):
+    whole, few = Universes(source=universes).files(), Universes(source=universes, at_most=5).files()
+    assert few["training"] == whole["training"][:5]
+    assert few["held_out"] == whole["held_out"]
+    assert len(Universes(source=universes, at_most=5).prepare(seed=0).training) == 5
+    with pytest.raises(ValueError, match="at_most=1"):
+        Universes(source=universes, at_most=1)
+
+
+def test_a_negative_count_is_not_taken_for_a_large_one(universes, tmp_path):
+    # Counts are looked up in a table: an overflow of int16 has no logarithm, and must not get that of another count.
+    volume = next(volumes.read(Universes(source=universes).files()["training"][0]))
+    for number in range(4):
+        counts = volume.counts.copy()
+        counts[0, 0, 0, 0] = -5 if number == 3 else 1
+        physical = np.array([0.3, 0.8]) + 0.01 * number
+        volumes.save(replace(volume, counts=counts, physical=physical), tmp_path / f"{number}.h5")
+    data = Universes(source=tmp_path, held_out=0.25, symmetries=False).prepare(seed=0)
+    values = data.held_out[0, 0][0]
+    assert torch.isnan(values[0, 0, 0, 0])
+    assert torch.isfinite(values).sum() == values.numel() - 1

@@ -1,0 +1,34 @@
+"""Standardised features and bounded targets."""
+
+import torch
+
+from climlab_dl.models.regression import Standardise
+
+
+def test_features_are_standardised_by_what_training_has_seen():
+    torch.manual_seed(0)
+    layer = Standardise(2)
+    for _ in range(200):
+        layer(torch.randn(64, 2) * torch.tensor([0.01, 5.0]) + torch.tensor([3.0, -1.0]))
+    layer.eval()
+    found = layer(torch.tensor([[3.0, -1.0], [3.01, 4.0]]))
+    torch.testing.assert_close(found, torch.tensor([[0.0, 0.0], [1.0, 1.0]]), atol=0.05, rtol=0)
+
+
+def test_a_batch_keeps_what_its_universes_have_in_common():
+    # Batch normalisation would make the mean of any batch zero; this is off from it by what sets the batch apart.
+    torch.manual_seed(0)
+    layer = Standardise(1)
+    for _ in range(200):
+        layer(torch.randn(64, 1))
+    apart = layer(torch.randn(64, 1) + 2)
+    assert abs(apart.mean().item() - 2) < 0.3
+
+
+def test_evaluation_leaves_the_statistics_alone():
+    layer = Standardise(1)
+    layer(torch.tensor([[1.0], [3.0]]))
+    before = {name: value.clone() for name, value in layer.state_dict().items()}
+    layer.eval()(torch.tensor([[100.0]]))
+    for name, value in layer.state_dict().items():
+        assert torch.equal(value, before[name])
