@@ -62,8 +62,9 @@ def label(
     Raises
     ------
     ValueError
-        When the fields suffice for neither rule, or have no axes lat and lon, or when centres are given for fields
-        without time. If they lack one rule's fields, that class is left out and a warning is logged.
+        When the fields suffice for neither rule, or have no axes lat and lon, or another spacing than the cyclone rule
+        is for, or when centres are given for fields without time. If they lack one rule's fields, that class is left
+        out and a warning is logged.
     """
     asked = [rule for rule in (rivers, cyclones) if rule is not None]
     rules = [rule for rule in asked if not _missing(fields, rule)]
@@ -89,6 +90,8 @@ def label(
     keyed = keys(fields) if centres is not None else {}
     times = keys(fields)["time"]
     marked = cyclones if cyclones in rules else None
+    if marked is not None and centres is None:
+        marked.refuse_other_grids(mesh)
 
     def mark(snapshot: dict[str, np.ndarray], number: int) -> np.ndarray:
         if marked is None:
@@ -147,7 +150,7 @@ def cyclone_candidates(fields: xr.Dataset, rule: Cyclones = _CYCLONES, *, wrap: 
     Raises
     ------
     ValueError
-        When a field is missing.
+        When a field is missing, or the rule is for grids of another spacing.
     """
     available = _names(fields)
     needed = rule.centres.needed(available)
@@ -155,6 +158,7 @@ def cyclone_candidates(fields: xr.Dataset, rule: Cyclones = _CYCLONES, *, wrap: 
         raise ValueError(f"the rule needs {', '.join(sorted(missing))}; the fields are {sorted(available)}")
     names = sorted({name for pair in CORES.values() for name in pair if name in available}.union(needed))
     mesh = mesh_for(fields, wrap)
+    rule.refuse_other_grids(mesh)
     refuse_more_than_time(fields[names])
     one_by_one = fields[names] if "time" in fields.dims else fields[names].expand_dims("time")
     keyed = keys(one_by_one)

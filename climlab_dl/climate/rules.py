@@ -1,5 +1,6 @@
 """The rules by which heuristics labels, with their published thresholds: `Cyclones` and `Rivers`."""
 
+import logging
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
@@ -14,12 +15,18 @@ from climlab_dl.climate.mesh import Mesh
 from climlab_dl.climate.river_shapes import AxisShape, BoxShape, TransportShape, regions_of
 from climlab_dl.climate.rivers import Above, AboveLocal, AbovePercentile, Ridge
 
+log = logging.getLogger(__name__)
 NO_CENTRES = pd.DataFrame({"lat": [], "lon": []})
 
 # Vorticity (1/s) and pressure rise (Pa) of TECA's criteria by grid spacing in degrees. At 0.25 they are TECA's. At
 # 2.5 they are ours: the forecast of 2011-10-11 has hurricane Irwin at 1.0e-4 1/s and 860 Pa, tropical storm Banyan at
 # 8.5e-5 and 440, and nothing else in the tropics above 5e-5 and 180. Between, vorticity falls as spacing^-0.5.
 TECA = {0.25: (1.6e-4, 400.0), 0.5: (1.1e-4, 400.0), 1.0: (8e-5, 350.0), 2.5: (5e-5, 300.0)}
+
+
+def _nearest(spacing: float) -> float:
+    """Resolution of the preset that is nearest to a spacing in degrees, as a ratio."""
+    return min(TECA, key=lambda resolution: abs(np.log(resolution / spacing)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +64,12 @@ class Cyclones:
         ``label`` the result of ``stitch``.
         """
         loose = VorticityCriteria(
-            vorticity=1e-5, pressure_rise=100.0, warm_core=0.1, latitude=45.0, surface_pressure=90e3
+            vorticity=1e-5,
+            pressure_rise=100.0,
+            warm_core=0.1,
+            latitude=45.0,
+            surface_pressure=90e3,
+            spacing=None,
         )
         return cls(centres=loose, flags=("has_warm_core",))
 
@@ -66,17 +78,17 @@ class Cyclones:
         """Return TECA's criteria (those of GFDL) for a grid spacing of 0.25, 0.5, 1 or 2.5 degrees.
 
         TECA lists centres without a warm core too and lets the track decide; a mask shows those with both flags.
+        Fields of a spacing more than a factor of two away are refused; `teca_for` chooses for the fields.
         """
         if resolution not in TECA:
             raise ValueError(f"resolution={resolution}: there are presets for {sorted(TECA)} degrees; take the nearest")
         vorticity, rise = TECA[resolution]
-        return cls(centres=VorticityCriteria(vorticity=vorticity, pressure_rise=rise))
+        return cls(centres=VorticityCriteria(vorticity=vorticity, pressure_rise=rise, spacing=resolution))
 
     @classmethod
     def teca_for(cls, fields: xr.Dataset) -> "Cyclones":
         """Return TECA's criteria at the preset nearest to the spacing of the fields' latitudes."""
-        spacing = float(np.median(np.abs(np.diff(fields["lat"].values))))
-        return cls.teca(min(TECA, key=lambda resolution: abs(np.log(resolution / spacing))))
+        return cls.teca(_nearest(float(np.median(np.abs(np.diff(fields["lat"].values))))))
 
     @classmethod
     def tempest(cls) -> "Cyclones":
@@ -85,6 +97,27 @@ class Cyclones:
         Radii widen to 1.5 grid steps where a grid is coarser than they are.
         """
         return cls(centres=ContourCriteria(), flags=())
+
+    def refuse_other_grids(self, mesh: Mesh) -> None:
+        """Raise ValueError where the mesh is over twice as coarse or fine as the grids that the thresholds are for.
+
+        Where it is finer or coarser than any preset's, the nearest preset passes with a warning in the log.
+        """
+        meant = self.centres.spacing if isinstance(self.centres, VorticityCriteria) else None
+        if meant is None or 0.5 <= mesh.lat_step / meant <= 2.0:
+            return
+        if (better := _nearest(mesh.lat_step)) != meant:
+            raise ValueError(
+                f"the cyclone rule's vorticity ({self.centres.vorticity:g} 1/s) is for a grid of {meant:g} degrees, "
+                f"and the fields have {mesh.lat_step:.3g}, where storms show another. Take Cyclones.teca_for(fields), "
+                f"here the same as Cyclones.teca({better:g}), or spacing=None with thresholds of your own"
+            )
+        log.warning(
+            "no preset of TECA's criteria is for %.3g degrees; that for %g finds %s centres than it should",
+            mesh.lat_step,
+            meant,
+            "more" if mesh.lat_step < meant else "fewer",
+        )
 
     def needed(self, available: Collection[str]) -> tuple[str, ...]:
         """Fields that the rule cannot do without."""

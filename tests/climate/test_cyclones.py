@@ -7,6 +7,7 @@ import xarray as xr
 
 from climlab_dl.climate import heuristics, synthetic
 from climlab_dl.climate.heuristics import Cyclones
+from climlab_dl.climate.mesh import mesh_of
 
 LAT, LON = np.arange(-89.5, 90), np.arange(360.0)
 
@@ -86,3 +87,27 @@ def test_the_thickness_layer_does_not_change_which_storms_are_warm():
     np.testing.assert_array_equal(found[["lat", "lon"]], expected[["lat", "lon"]])
     with pytest.raises(ValueError, match="needs Z300, Z500"):
         heuristics.cyclone_candidates(fields.drop_vars("Z1000"), Cyclones.tempest())
+
+
+def test_a_rule_for_another_grid_is_refused_and_the_right_one_named(shared):
+    # Irwin's vorticity on this grid of 2.5 degrees is 1.0e-4 1/s: the preset for 0.25 degrees (1.6e-4) would miss it.
+    fields = gfs(shared, "20111011")
+    message = r"for a grid of 0\.25 degrees, and the fields have 2\.5, .*here the same as Cyclones\.teca\(2\.5\)"
+    for rule in (Cyclones.teca(), Cyclones()):
+        with pytest.raises(ValueError, match=message):
+            heuristics.label(fields, cyclones=rule)
+        with pytest.raises(ValueError, match=message):
+            heuristics.cyclone_candidates(fields, rule)
+    assert Cyclones.teca_for(fields) == Cyclones.teca(2.5)
+    own = Cyclones(centres=heuristics.VorticityCriteria(vorticity=5e-5, pressure_rise=300.0, spacing=None))
+    assert heuristics.label(fields, cyclones=own).equals(heuristics.label(fields, cyclones=Cyclones.teca_for(fields)))
+
+
+@pytest.mark.parametrize(("step", "preset", "how_many"), [(6.0, 2.5, "fewer"), (0.1, 0.25, "more")])
+def test_a_grid_beyond_all_presets_takes_the_nearest_with_a_notice(step, preset, how_many, caplog):
+    lat = np.arange(-1, 2) * step
+    fields = xr.Dataset(coords={"lat": lat, "lon": lat + 10})
+    rule = Cyclones.teca_for(fields)
+    assert rule == Cyclones.teca(preset)
+    rule.refuse_other_grids(mesh_of(lat, lat + 10))
+    assert f"finds {how_many} centres than it should" in caplog.text
