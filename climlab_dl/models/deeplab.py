@@ -44,8 +44,9 @@ class DeepLab:
         Encoder. ResNet-14 has one unit in each block.
     width : int
         Features near the encoder's root (64 as published); the encoder's others keep their proportion to it.
-    output_stride : {8, 16}
-        The encoder's map is the input's divided by this; beyond it, strides become dilations.
+    output_stride : {8, 16, 2, 4}
+        The encoder's map is the input's divided by this; beyond it, strides become dilations. 2 and 4, of a ResNet,
+        are for coarse grids, on which a river is a few pixels wide.
     rates : tuple of int
         Dilations of the pyramid's 3x3 convolutions, in pixels of the encoder's map.
     depth : int
@@ -71,7 +72,7 @@ class DeepLab:
 
     backbone: Backbone = "resnet50"
     width: int = 64
-    output_stride: Literal[8, 16] = 8
+    output_stride: Literal[2, 4, 8, 16] = 8
     rates: tuple[int, ...] = (12, 24, 36)
     depth: int = 256
     low_level: int = 48
@@ -84,7 +85,8 @@ class DeepLab:
 
     def __post_init__(self) -> None:
         check_choice("DeepLab", "backbone", self.backbone, Backbone)
-        check_choice("DeepLab", "output_stride", self.output_stride, Literal[8, 16])
+        strides = Literal[8, 16] if self.backbone == "xception" else Literal[2, 4, 8, 16]
+        check_choice("DeepLab", "output_stride", self.output_stride, strides)
         check_choice("DeepLab", "norm", self.norm, Norm)
         check_choice("DeepLab", "padding", self.padding, Padding)
         check_positive("DeepLab", width=self.width, rates=self.rates, low_level=self.low_level, middle=self.middle)
@@ -179,14 +181,14 @@ class Decoder(nn.Module):
         if description.linear_upsampling:
             style = Style(norm="none", padding=padding, relu=False)
         self.low_level = convolution(low_level, description.low_level, 1, norm=norm, padding=padding)
-        doublings = {8: 1, 16: 2}[description.output_stride]
+        doublings = {2: 0, 4: 0, 8: 1, 16: 2}[description.output_stride]
         self.up = nn.Sequential(*(upsampling(depth, depth, **style) for _ in range(doublings)))
         self.refine = nn.Sequential(
             convolution(depth + description.low_level, depth, 3, norm=norm, padding=padding),
             convolution(depth, depth, 3, norm=norm, padding=padding),
         )
         head = FullResolution if description.full_resolution else Transposed
-        self.head = head(channels, depth, classes, style)
+        self.head = head(channels, depth, classes, style, doublings=1 if description.output_stride == 2 else 2)
 
     def forward(self, deep: Tensor, low_level: Tensor, fields: Tensor) -> Tensor:
         """Give logits at full resolution."""
@@ -195,11 +197,11 @@ class Decoder(nn.Module):
 
 
 class FullResolution(Recomputable):
-    """From 1/4 to 1/1 by two transposed convolutions; there the input joins, and two convolutions decide."""
+    """From 1/4 (or 1/2) to 1/1 by transposed convolutions; there the input joins, and two convolutions decide."""
 
-    def __init__(self, channels: int, depth: int, classes: int, style: Style):
+    def __init__(self, channels: int, depth: int, classes: int, style: Style, *, doublings: int):
         super().__init__()
-        self.up = nn.Sequential(upsampling(depth, depth, **style), upsampling(depth, depth, **style))
+        self.up = nn.Sequential(*(upsampling(depth, depth, **style) for _ in range(doublings)))
         self.input = nn.Sequential(
             convolution(channels, depth // 4, 3, **style), convolution(depth // 4, depth // 2, 3, **style)
         )
@@ -215,13 +217,13 @@ class FullResolution(Recomputable):
 
 
 class Transposed(nn.Module):
-    """From 1/4 to 1/1 by two transposed convolutions, the second of which makes the logits."""
+    """From 1/4 (or 1/2) to 1/1 by transposed convolutions, the last of which makes the logits."""
 
-    def __init__(self, channels: int, depth: int, classes: int, style: Style):
+    def __init__(self, channels: int, depth: int, classes: int, style: Style, *, doublings: int):
         super().__init__()
         self.up = nn.Sequential(
             Conv2d(depth, depth, 1, padding=style["padding"]),
-            upsampling(depth, depth, **style),
+            *(upsampling(depth, depth, **style) for _ in range(doublings - 1)),
             Upsample2d(depth, classes, padding=style["padding"], bias=False),
         )
 

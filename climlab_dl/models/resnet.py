@@ -34,7 +34,7 @@ class Bottleneck(Recomputable):
 
 
 class ResNet(nn.Module):
-    """Encoder: deep features at 1/``output_stride`` and low-level features at 1/4 of the map.
+    """Encoder: deep features at 1/``output_stride`` and low-level features at 1/4 of the map, or at 1/2 like the deep.
 
     Parameters
     ----------
@@ -44,8 +44,8 @@ class ResNet(nn.Module):
         Units in each of the four blocks.
     width : int
         Features of the root; block i has bottlenecks of ``width * 2**i`` and gives ``4 * width * 2**i``.
-    output_stride : {8, 16}
-        Where further strides become dilations.
+    output_stride : {2, 4, 8, 16}
+        Where further strides become dilations; at 2 there is no pooling after the root.
     """
 
     def __init__(
@@ -53,9 +53,9 @@ class ResNet(nn.Module):
     ):
         super().__init__()
         self.root = Conv2d(channels, width, 7, stride=2, padding=padding)
-        self.pool = MaxPool2d(padding=padding)
+        self.pool = MaxPool2d(padding=padding) if output_stride > 2 else nn.Identity()
         self.units = nn.ModuleList()
-        features, stride_so_far, dilation = width, 4, 1
+        features, stride_so_far, dilation = width, min(4, output_stride), 1
         for i, number in enumerate(units):
             for unit in range(number):
                 wanted = 2 if unit == number - 1 and i < len(units) - 1 else 1

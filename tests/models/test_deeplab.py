@@ -45,11 +45,20 @@ def test_the_published_network_has_resnet_50s_parameters_and_its_decoders():
         (DeepLab.mlperf(), (2048, 48, 72), (128, 192, 288)),
         (DeepLab(backbone="xception", output_stride=8), (2048, 96, 144), (128, 192, 288)),
         (DeepLab(backbone="resnet101", output_stride=16), (2048, 48, 72), (64, 192, 288)),
+        (DeepLab(backbone="resnet14", output_stride=4), (2048, 192, 288), (64, 192, 288)),
+        (DeepLab(backbone="resnet14", output_stride=2), (2048, 384, 576), (64, 384, 576)),
     ],
 )
-def test_encoders_give_their_maps_at_the_output_stride_and_at_a_quarter(description, deep, low_level):
-    found = build(description).encoder(torch.empty(1, 16, 768, 1152, device="meta"))
-    assert [tuple(f.shape[1:]) for f in found] == [deep, low_level]
+def test_encoders_give_their_maps_at_the_output_stride_and_at_a_quarter_or_finer(description, deep, low_level):
+    network, fields = build(description), torch.empty(1, 16, 768, 1152, device="meta")
+    assert [tuple(f.shape[1:]) for f in network.encoder(fields)] == [deep, low_level]
+    assert network(fields).shape == (1, 3, 768, 1152)
+
+
+@pytest.mark.parametrize(("full_resolution", "output_stride"), [(True, 2), (True, 4), (False, 2), (False, 4)])
+def test_decoders_reach_full_resolution_from_fine_maps_too(full_resolution, output_stride):
+    network = build(DeepLab(backbone="resnet14", output_stride=output_stride, full_resolution=full_resolution))
+    assert network(torch.empty(1, 16, 12, 20, device="meta")).shape == (1, 3, 12, 20)
 
 
 def test_resnets_dilations_double_where_strides_end():
@@ -71,7 +80,8 @@ def test_one_snapshot_is_enough_to_train_on(description):
     ("arguments", "words"),
     [
         ({"backbone": "vgg"}, "backbone is 'vgg'"),
-        ({"output_stride": 4}, "output_stride is 4"),
+        ({"output_stride": 32}, "output_stride is 32"),
+        ({"backbone": "xception", "output_stride": 4}, "output_stride is 4"),
         ({"rates": (0,)}, "rates is"),
         ({"width": 30}, "multiple of 4"),
         ({"norm": "layer"}, "norm is 'layer'"),
