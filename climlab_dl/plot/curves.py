@@ -5,14 +5,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from climlab_dl.plot.posteriors import label
 from climlab_dl.plot.styles import CLASS_COLORS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_KINDS = {"iou": "held-out IoU", "mae": "held-out error / prior's error"}
+_KINDS = {"iou": "held-out IoU", "mae": "held-out error / error of their mean"}
 _UNDRAWN = ("iou_per_sample",)
 _COLORS = {**CLASS_COLORS, "background": "#8c8c8c", "mean": "#1b4f8a"}
 
@@ -25,7 +28,8 @@ def curves(progress: "pd.DataFrame", title: str = "", *, steps: int = 0) -> "Fig
     progress
         Reports of a training (``training.progress()``): columns step, loss and held-out metrics ``iou_<class>`` or
         ``mae_<parameter>``. Dashed is what knows nothing: ``baseline_iou_<class>`` of an all-background mask, and 1
-        where errors are divided by those of always predicting the mean, ``baseline_mae_<parameter>``.
+        where errors are divided by those of always predicting the mean, ``baseline_mae_<parameter>``; both errors stand
+        at the end of the line, in the parameter's unit.
     title
         Line above both.
     steps
@@ -36,21 +40,52 @@ def curves(progress: "pd.DataFrame", title: str = "", *, steps: int = 0) -> "Fig
     Figure
         Two panels. The loss axis is logarithmic where all losses are positive.
     """
+    figure, left, right, end = _panels(title, steps, [progress])
+    _draw_loss(left, {"": progress})
+    _draw_metrics(right, progress, end)
+    return figure
+
+
+def compare(runs: "Mapping[str, pd.DataFrame]", title: str = "", *, steps: int = 0) -> "Figure":
+    """Draw the losses of several trainings, and beside them their leading held-out metrics.
+
+    Parameters
+    ----------
+    runs
+        Reports of trainings by name, as :func:`curves` takes them.
+    title, steps
+        As for :func:`curves`.
+    """
+    figure, left, right, end = _panels(title, steps, list(runs.values()))
+    _draw_loss(left, runs)
+    scores = {name: _leading(progress) for name, progress in runs.items()}
+    kinds = {kind for kind, _, values in scores.values() if len(values)}
+    labels = []
+    for number, (name, (kind, step, values)) in enumerate(scores.items()):
+        if kinds == {kind} and len(values):
+            right.plot(step, values, color=f"C{number}", linewidth=1.4, marker="o", markersize=3)
+            labels.append((float(values[-1]), f"{name} {values[-1]:.2f}", f"C{number}"))
+    if len(kinds) > 1:
+        _say(right, "scores of different kinds")
+    else:
+        _finish(right, labels, end, kinds.pop() if kinds else "", "mean ")
+    return figure
+
+
+def _panels(title: str, steps: int, tables: "list[pd.DataFrame]") -> "tuple[Figure, Axes, Axes, int]":
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9.0, 3.2), layout="constrained")
     left, right = figure.subplots(1, 2)
     if title:
         figure.suptitle(title, fontsize=10, x=0.01, ha="left")
-    end = max([steps, 1, *progress["step"].astype(int)])
+    end = max([steps, 1, *(int(step) for table in tables for step in table["step"])])
     for axes in (left, right):
         axes.set_xlim(0, end)
         axes.set_xlabel("step")
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(axis="y", color="#e6e6e6")
-    _draw_loss(left, progress)
-    _draw_metrics(right, progress, end)
-    return figure
+    return figure, left, right, end
 
 
 def png(figure: "Figure") -> bytes:
@@ -69,16 +104,28 @@ def _known(progress: "pd.DataFrame", name: str) -> tuple[np.ndarray, np.ndarray]
     return progress["step"].to_numpy(dtype=int)[known], values[known]
 
 
-def _draw_loss(axes: "Axes", progress: "pd.DataFrame") -> None:
+def _leading(progress: "pd.DataFrame") -> tuple[str, np.ndarray, np.ndarray]:
+    """Give kind, steps and values of the metric that stands for all, errors as shares of those of the mean."""
+    for kind in _KINDS:
+        step, values = _known(progress, f"{kind}_mean")
+        if len(values):
+            return kind, step, values / _known(progress, f"baseline_{kind}_mean")[1] if kind == "mae" else values
+    return "", np.empty(0), np.empty(0)
+
+
+def _draw_loss(axes: "Axes", runs: "Mapping[str, pd.DataFrame]") -> None:
     from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
     axes.set_ylabel("loss")
-    step, loss = _known(progress, "loss")
-    if not len(loss):
-        axes.text(0.5, 0.5, "no report yet", transform=axes.transAxes, ha="center", color="#808080")
+    known = {name: _known(progress, "loss") for name, progress in runs.items()}
+    losses = np.concatenate([np.empty(0), *(loss for _, loss in known.values())])
+    if not len(losses):
+        _say(axes, "no report yet")
         return
-    axes.plot(step, loss, color="#1b4f8a", linewidth=1.5, marker="." if len(loss) == 1 else None)
-    if np.all(loss > 0):
+    for number, (step, loss) in enumerate(known.values()):
+        color = f"C{number}" if len(known) > 1 else "#1b4f8a"
+        axes.plot(step, loss, color=color, linewidth=1.5, marker="." if len(loss) == 1 else None)
+    if np.all(losses > 0):
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
@@ -88,24 +135,33 @@ def _draw_loss(axes: "Axes", progress: "pd.DataFrame") -> None:
 def _draw_metrics(axes: "Axes", progress: "pd.DataFrame", end: int) -> None:
     names = [name for name in map(str, progress.columns) if name.partition("_")[0] in _KINDS]
     names = [name for name in names if name not in _UNDRAWN and len(_known(progress, name)[1])]
-    if not names:
-        axes.set_yticks([])
-        axes.text(0.5, 0.5, "no evaluation yet", transform=axes.transAxes, ha="center", color="#808080")
-        return
-    kind = names[0].partition("_")[0]
-    axes.set_ylabel(_KINDS[kind])
+    kind = names[0].partition("_")[0] if names else ""
     labels = []
     for number, name in enumerate(names):
         of = name.partition("_")[2]
         color = _COLORS.get(of, f"C{number}")
         step, values = _known(progress, name)
+        text = f"{of} {values[-1]:.2f}"
         baseline = _known(progress, f"baseline_{name}")[1][-1:]
         if kind == "mae" and len(baseline):
-            values = values / baseline
+            error, values = values[-1], values / baseline
+            symbol, _, unit = label(of).rstrip(")").partition(" (")
+            # In the parameter's unit; the mean over parameters has none.
+            physical = f"{error:.2g} of {baseline[0]:.2g} {unit}".strip()
+            text = f"{symbol} {values[-1]:.2f}" + (f" ({physical})" if of != "mean" else "")
         elif len(baseline):
             axes.axhline(baseline[0], color=color, linewidth=0.9, linestyle="--")
         axes.plot(step, values, color=color, linewidth=2.2 if of == "mean" else 1.4, marker="o", markersize=3)
-        labels.append((float(values[-1]), of, color))
+        labels.append((float(values[-1]), text, color))
+    _finish(axes, labels, end, kind)
+
+
+def _finish(axes: "Axes", labels: list[tuple[float, str, str]], end: int, kind: str, which: str = "") -> None:
+    """Give the panel of metrics its scale and words, or say that there is nothing to draw."""
+    if not labels:
+        _say(axes, "no evaluation yet")
+        return
+    axes.set_ylabel(which + _KINDS[kind])
     if kind == "mae":
         axes.axhline(1.0, color="#8c8c8c", linewidth=0.9, linestyle="--")
         axes.set_ylim(bottom=0)
@@ -114,15 +170,19 @@ def _draw_metrics(axes: "Axes", progress: "pd.DataFrame", end: int) -> None:
     _label_ends(axes, labels, end)
 
 
+def _say(axes: "Axes", why: str) -> None:
+    """Say why there is nothing to draw."""
+    axes.set_yticks([])
+    axes.text(0.5, 0.5, why, transform=axes.transAxes, ha="center", color="#808080")
+
+
 def _label_ends(axes: "Axes", labels: list[tuple[float, str, str]], end: int) -> None:
     """Write each line's name and latest value at its right end, apart enough to be read."""
     low, high = axes.get_ylim()
     high = max(high, 1.05 * max(value for value, _, _ in labels))
     axes.set_ylim(low, high)
     apart, above = 0.085 * (high - low), float("inf")
-    for value, name, color in sorted(labels, reverse=True):
+    for value, text, color in sorted(labels, reverse=True):
         above = min(value, above - apart)
-        text = f"{name} {value:.2f}" if high > 0.1 else f"{name} {value:.3g}"
-        axes.annotate(
-            text, (end, above), xytext=(4, 0), textcoords="offset points", color=color, fontsize=8, va="center"
-        )
+        place = {"xytext": (4, 0), "textcoords": "offset points", "va": "center"}
+        axes.annotate(text, (end, above), color=color, fontsize=8, **place)

@@ -77,12 +77,21 @@ class Summary:
         }
         return {name: value for name, value in known.items() if value}
 
+    @property
+    def brief(self) -> str:
+        """What a line of a terminal holds: no state as long as it is running."""
+        rows = self.rows()
+        state = [] if rows["state"] == "running" else [rows["state"]]
+        return " · ".join([*state, rows["step"].replace(" of ", "/"), *self._figures(rows)])
+
     def __str__(self) -> str:
         rows = self.rows()
-        parts = [rows["state"], f"step {rows['step']}"]
-        parts += [f"loss {rows['loss']}"] if "loss" in rows else []
+        return " · ".join([rows["state"], f"step {rows['step']}", *self._figures(rows)])
+
+    def _figures(self, rows: dict[str, str]) -> list[str]:
+        parts = [f"loss {rows['loss']}"] if "loss" in rows else []
         parts += [rows[name] for name in ("held out", "rate") if name in rows]
-        return " · ".join([*parts, f"{rows['left']} left"] if "left" in rows else parts)
+        return [*parts, f"{rows['left']} left"] if "left" in rows else parts
 
 
 def duration(seconds: float) -> str:

@@ -1,5 +1,6 @@
 """Runs side by side: how each went, and in what their descriptions differ. Needs no torch."""
 
+import html
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -10,8 +11,37 @@ import pandas as pd
 
 from climlab_dl.training.folder import RunFolder
 
+# Sorts the rows by the column whose head is clicked, as numbers where they are, the other way round the second time;
+# what has no value stays below.
+_SORT = """style="cursor:pointer" title="click to sort" onclick="(function (head) {
+    const body = head.closest('table').tBodies[0], at = head.cellIndex;
+    const way = head.dataset.way = head.dataset.way === 'up' ? 'down' : 'up';
+    const value = row => row.cells[at].dataset.value;
+    const compare = (a, b) => (isNaN(a) || isNaN(b) ? a.localeCompare(b) : a - b) * (way === 'up' ? 1 : -1);
+    const order = (a, b) => (value(a) === '') - (value(b) === '') || compare(value(a), value(b));
+    body.append(...Array.from(body.rows).sort(order));
+})(event.target)\""""
 
-def runs_table(folders: str | Path | Iterable[str | Path]) -> pd.DataFrame:
+
+class Runs(pd.DataFrame):
+    """A table of runs. In a notebook it has bars, and a click on a column's head sorts it, in a saved page too."""
+
+    @property
+    def _constructor(self) -> type["Runs"]:
+        return Runs
+
+    def _repr_html_(self) -> str:
+        columns = [str(name) for name in self.columns if name not in ("steps", "score")]
+        heads = "".join(f"<th>{html.escape(name)}</th>" for name in [self.index.name or "", *columns])
+        rows = [
+            "".join([_cell(name, html.escape(str(name))), *(_cell(*_shown(column, row)) for column in columns)])
+            for name, row in zip(self.index, self.to_dict("records"), strict=True)
+        ]
+        body = "".join(f"<tr>{row}</tr>" for row in rows)
+        return f'<table class="runs"><thead {_SORT}><tr>{heads}</tr></thead><tbody>{body}</tbody></table>'
+
+
+def table(folders: str | Path | Iterable[str | Path] = "runs") -> Runs:
     """Compare runs, a row each.
 
     Parameters
@@ -22,6 +52,7 @@ def runs_table(folders: str | Path | Iterable[str | Path]) -> pd.DataFrame:
     Returns
     -------
     DataFrame
+        To be sorted with ``sort_values``, or by a click on a column's head.
         By name of the folder: ``state``, ``step``, ``steps``; ``best``, the best held-out score so far (IoU averaged
         over classes, or error averaged over parameters in units of their spread), ``best_step`` and ``score``, which of
         the two it is; ``loss`` and ``rate`` (samples per second) of the latest report; ``minutes`` of training; and a
@@ -40,7 +71,24 @@ def runs_table(folders: str | Path | Iterable[str | Path]) -> pd.DataFrame:
     names = [folder.path.relative_to(common).as_posix() for folder in found]
     rows = pd.DataFrame([_results(folder) for folder in found], index=pd.Index(names, name="run"))
     differences = _differences([_description(folder) for folder in found], names)
-    return rows.join(differences[[name for name in differences if name not in rows]])
+    return Runs(rows.join(differences[[name for name in differences if name not in rows]]))
+
+
+def _shown(column: str, row: Mapping[str, Any]) -> tuple[Any, str]:
+    """Give the value to sort a cell by, and what it shows."""
+    value = row[column]
+    if pd.api.types.is_scalar(value) and pd.isna(value):
+        return "", ""
+    if column == "step" and "steps" in row:
+        bar = f"<progress value='{value:g}' max='{max(row['steps'], 1):g}' style='width:6em'></progress>"
+        return value, f"{bar} {value:g} of {row['steps']:g}"
+    text = f"{value:.4g}" if isinstance(value, float) else str(value)
+    score = f" {row['score']}" if column == "best" and row.get("score") else ""
+    return value, html.escape(text + score)
+
+
+def _cell(value: Any, shown: str) -> str:
+    return f"<td data-value='{html.escape(str(value))}' style='text-align:left'>{shown}</td>"
 
 
 def _runs_below(folder: Path) -> list[Path]:

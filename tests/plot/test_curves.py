@@ -8,7 +8,7 @@ import pytest
 from matplotlib.image import imread
 from matplotlib.lines import Line2D
 
-from climlab_dl.plot.curves import curves, png
+from climlab_dl.plot.curves import compare, curves, png
 
 
 def x_of(line: Line2D) -> np.ndarray:
@@ -77,7 +77,31 @@ def test_errors_are_shares_of_the_priors_and_a_negative_loss_is_on_a_linear_axis
     # 0.04 / 0.08 and 0.02 / 0.08; dashed at 1 is the prior.
     np.testing.assert_allclose(y_of(right.lines[0]), [0.5, 0.25])
     np.testing.assert_allclose(y_of(right.lines[1]), [1.0, 1.0])
-    assert [text.get_text() for text in right.texts] == ["Omega_m 0.25"]
+    assert [text.get_text() for text in right.texts] == ["Ωₘ 0.25 (0.02 of 0.08)"]
+
+
+def test_errors_have_the_unit_of_their_parameter_and_their_mean_has_none() -> None:
+    columns = {"mae_H_0": 1.5, "baseline_mae_H_0": 3.0, "mae_mean": 0.4, "baseline_mae_mean": 0.8}
+    _, right = curves(pd.DataFrame({"step": [10], "loss": [0.1], **columns})).axes
+    assert {text.get_text() for text in right.texts} == {"mean 0.50", "H₀ 0.50 (1.5 of 3 km/s/Mpc)"}
+
+
+def test_runs_are_compared_by_their_losses_and_their_leading_scores() -> None:
+    slow = segmentation(20).assign(loss=2.0)
+    left, right = compare({"slow": slow, "fast": segmentation(30)}, steps=40).axes
+    assert [len(y_of(line)) for line in left.lines] == [20, 30]
+    np.testing.assert_allclose(y_of(right.lines[0]), [0.1, 0.2])
+    np.testing.assert_allclose(y_of(right.lines[1]), [0.1, 0.2, 0.3])
+    assert [line.get_color() for line in left.lines] == [line.get_color() for line in right.lines]
+    assert [text.get_text() for text in right.texts] == ["fast 0.30", "slow 0.20"]
+    assert left.get_xlim() == (0, 40)
+
+
+def test_runs_of_different_kinds_share_no_scale_of_scores() -> None:
+    wide = errors().assign(mae_mean=0.5, baseline_mae_mean=1.0)
+    _, right = compare({"masks": segmentation(), "parameters": wide}).axes
+    assert not right.lines
+    assert right.texts[0].get_text() == "scores of different kinds"
 
 
 @pytest.mark.parametrize("columns", [["step", "loss"], ["step", "loss", "iou_mean"]])

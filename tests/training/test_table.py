@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from climlab_dl import runs
 from climlab_dl.training.folder import RunFolder
-from climlab_dl.training.table import runs_table
 
 
 def write(
@@ -29,7 +29,7 @@ def write(
 def test_the_best_score_and_what_differs_stand_side_by_side(tmp_path: Path) -> None:
     write(tmp_path / "a", 0.1, [0.4, 0.3])
     write(tmp_path / "b", 0.2, [0.1, 0.2], steps=40)
-    table = runs_table(tmp_path)
+    table = runs.table(tmp_path)
     assert list(table.index) == ["a", "b"]
     assert list(table["steps"]) == [20, 40]
     assert list(table["best"]) == [0.4, 0.2]
@@ -43,26 +43,48 @@ def test_the_best_score_and_what_differs_stand_side_by_side(tmp_path: Path) -> N
 
 def test_the_best_error_is_the_smallest(tmp_path: Path) -> None:
     write(tmp_path / "a", 0.1, [0.9, 0.7], metric="mae_mean")
-    row = runs_table(tmp_path / "a").loc["a"]
+    row = runs.table(tmp_path / "a").loc["a"]
     assert (row["best"], row["best_step"], row["score"]) == (0.7, 20, "mae_mean")
 
 
 def test_minutes_are_those_of_all_starts_together(tmp_path: Path) -> None:
     # 90 s, then resumed and 30 s more.
     write(tmp_path / "a", 0.1, [0.1, 0.2], seconds=(90.0, 30.0))
-    assert runs_table([tmp_path / "a"])["minutes"].item() == 2.0
+    assert runs.table([tmp_path / "a"])["minutes"].item() == 2.0
     write(tmp_path / "b", 0.1, [0.1, 0.2], seconds=(45.0, 90.0))
-    assert runs_table([tmp_path / "b"])["minutes"].item() == 1.5
+    assert runs.table([tmp_path / "b"])["minutes"].item() == 1.5
 
 
 def test_a_run_that_has_only_begun_has_its_row(tmp_path: Path) -> None:
     write(tmp_path / "deep" / "a", 0.1, [])
     write(tmp_path / "b", 0.1, [0.2])
-    table = runs_table(tmp_path)
+    table = runs.table(tmp_path)
     assert list(table.index) == ["b", "deep/a"]
     assert table.loc["deep/a", ["best", "loss"]].isna().all()
 
 
 def test_a_folder_without_runs_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"a run's folder has a run\.json"):
-        runs_table(tmp_path)
+        runs.table(tmp_path)
+
+
+def test_a_notebook_sees_bars_and_words_in_place_of_bare_numbers(tmp_path: Path) -> None:
+    write(tmp_path / "a<b", 0.1, [0.4, 0.3], steps=40)
+    write(tmp_path / "c", 0.2, [])
+    page = runs.table(tmp_path)._repr_html_()
+    assert "<progress value='20' max='40'" in page
+    assert "20 of 40" in page
+    assert "0.4 iou_mean" in page
+    assert "a&lt;b" in page
+    assert "a<b" not in page
+    # What is not known yet is an empty cell.
+    assert ">nan<" not in page.lower()
+    assert "<NA>" not in page
+
+
+def test_a_sorted_or_filtered_table_still_shows_itself_so(tmp_path: Path) -> None:
+    write(tmp_path / "a", 0.1, [0.1])
+    write(tmp_path / "b", 0.2, [0.4])
+    table = runs.table(tmp_path).sort_values("best", ascending=False)
+    assert table._repr_html_().index(">b<") < table._repr_html_().index(">a<")
+    assert "click to sort" in table[["state", "best"]].head(1)._repr_html_()

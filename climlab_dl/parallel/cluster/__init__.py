@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import builtins
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
     from typing import Any
 
     import pandas as pd
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from climlab_dl.parallel.cluster.sweeps import Sweep
     from climlab_dl.parallel.cluster.training import Training
 
-__all__ = ["Slurm", "attach", "cleanup", "list", "runs_table", "start", "submit", "sweep"]
+__all__ = ["Slurm", "attach", "cleanup", "list", "start", "submit", "sweep"]
 
 
 def start(
@@ -123,13 +123,6 @@ def cleanup() -> "builtins.list[str]":
     from climlab_dl.parallel.cluster.record import end_orphans
 
     return end_orphans()
-
-
-def runs_table(folders: "str | Path | Iterable[str | Path]") -> "pd.DataFrame":
-    """Compare runs, a row each (:func:`climlab_dl.training.table.runs_table`)."""
-    from climlab_dl.training.table import runs_table
-
-    return runs_table(folders)
 
 
 def sweep(runs: "Mapping[str, Any]", folder: str | Path, *, ranks: int = 2, at_once: int = 2) -> "Sweep":

@@ -14,7 +14,7 @@ import pandas as pd
 from climlab_dl.parallel.cluster.engines import Engines
 from climlab_dl.parallel.cluster.preflight import cores
 from climlab_dl.parallel.cluster.training import Training
-from climlab_dl.training.table import runs_table
+from climlab_dl.training.table import Runs, table
 
 
 class Sweep:
@@ -100,17 +100,16 @@ class Sweep:
         else:
             self._skipped.add(name)
 
-    def table(self) -> pd.DataFrame:
-        """How each run does, and in what they differ (:func:`climlab_dl.training.table.runs_table`)."""
+    def table(self) -> Runs:
+        """How each run does, and in what they differ (:func:`climlab_dl.training.table.table`)."""
         begun = [self.folder / name for name in self._runs if name in self.trainings]
-        known = runs_table(begun) if begun else pd.DataFrame(columns=["state"])
+        known = table(begun) if begun else Runs(columns=["state"])
         known.index = pd.Index([path.name for path in begun], name="run")
         waiting = {name: "left out" if name in self._skipped else "waiting" for name in self._runs}
-        return known.reindex(list(self._runs)).assign(
-            state=[known["state"].get(name, words) for name, words in waiting.items()]
-        )
+        states = [known["state"].get(name, words) for name, words in waiting.items()]
+        return Runs(known.reindex(list(self._runs)).assign(state=states))
 
-    def wait(self) -> pd.DataFrame:
+    def wait(self) -> Runs:
         """Wait until every run has ended; interrupting the wait interrupts no run.
 
         Returns
@@ -150,6 +149,5 @@ class Sweep:
         return f"Sweep of {len(self._runs)} runs in {self.folder}\n{self.table().to_string()}"
 
     def _repr_html_(self) -> str:
-        return f"<p>Sweep of {len(self._runs)} runs in <code>{html.escape(str(self.folder))}</code></p>" + (
-            self.table().to_html(na_rep="", float_format=lambda value: f"{value:.4g}")
-        )
+        title = f"<p>Sweep of {len(self._runs)} runs in <code>{html.escape(str(self.folder))}</code></p>"
+        return title + self.table()._repr_html_()
