@@ -52,8 +52,15 @@ class Statistics:
     def of(
         cls, values: np.ndarray, channels: Sequence[str], mask: np.ndarray | None = None, classes: int = 0
     ) -> "Statistics":
-        """Statistics of one array (channel, ...), two passes in memory, and of its mask."""
+        """Statistics of one array (channel, ...), two passes in memory, and of its mask.
+
+        Where one channel has a gap (NaN), the others' values are left out too.
+        """
         flat = values.reshape(len(channels), -1).astype(np.float64)
+        known = np.isfinite(flat).all(axis=0)
+        flat = flat if known.all() else flat[:, known]
+        if not flat.size:
+            return cls.empty(channels, classes)
         mean = flat.mean(axis=1)
         counts = (
             np.zeros(classes)

@@ -8,6 +8,7 @@ from climlab_dl.climate import archive, synthetic
 from climlab_dl.climate.fields import UNLABELLED
 from climlab_dl.training.batches import Order, check_shares, split, training_batches
 from climlab_dl.training.climate_archive import ClimateArchive
+from climlab_dl.training.losses import WeightedCrossEntropy
 
 CHANNELS = ("TMQ", "V850", "PSL")
 
@@ -154,9 +155,33 @@ def test_a_pixel_that_nobody_labelled_counts_for_no_class(tmp_path):
     assert data.statistics.class_counts.sum() == 3 * 16 * 32 - 1
 
 
-def test_missing_values_are_refused_naming_the_field_and_the_time(tmp_path):
+@pytest.mark.parametrize("memory_gigabytes", [0.0, 1.0])
+def test_gaps_stay_out_of_statistics_and_loss(tmp_path, memory_gigabytes):
+    fields = synthetic.atmosphere(times=6, shape=(16, 32), seed=2)
+    fields["PSL"][1, 2:5, 7:9] = np.nan
+    path = archive.save(fields, tmp_path / "gaps.nc")
+    data = ClimateArchive(source=path, channels=CHANNELS, roll=False, memory_gigabytes=memory_gigabytes).prepare(seed=0)
+    known = fields.isel(time=slice(4)).where(fields.PSL.notnull())
+    for number, name in enumerate(CHANNELS):
+        assert data.statistics.mean[number] == pytest.approx(float(known[name].mean()), rel=1e-5, abs=1e-5)
+        assert data.statistics.std[number] == pytest.approx(float(known[name].std()), rel=1e-5)
+    assert data.statistics.count == data.statistics.class_counts.sum() == 4 * 16 * 32 - 6
+    x, mask, _ = data.training[1, 1]
+    assert (x[2, 2:5, 7:9] == 0).all()
+    assert (mask[2:5, 7:9] == UNLABELLED).all()
+    assert torch.isfinite(x).all()
+    assert (mask == UNLABELLED).sum() == 6
+    loss = WeightedCrossEntropy().prepare(data.statistics)
+    logits = torch.zeros(1, 3, 16, 32, requires_grad=True)
+    loss(logits, mask[None]).backward()
+    assert logits.grad is not None
+    assert torch.isfinite(logits.grad).all()
+    assert (logits.grad[0, :, 2:5, 7:9] == 0).all()
+
+
+def test_a_snapshot_that_lacks_a_field_is_refused_naming_both(tmp_path):
     fields = synthetic.atmosphere(times=4, shape=(16, 32))
-    fields["PSL"][1, 0, 0] = np.nan
+    fields["PSL"][1] = np.nan
     path = archive.save(fields, tmp_path / "holes.nc")
-    with pytest.raises(ValueError, match=f"PSL at {str(fields.time.values[1])[:16]} in .*holes.nc has missing values"):
+    with pytest.raises(ValueError, match=f"PSL at {str(fields.time.values[1])[:16]} in .*holes.nc has no value at all"):
         ClimateArchive(source=path, channels=CHANNELS).prepare(seed=0)

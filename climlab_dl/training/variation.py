@@ -1,0 +1,92 @@
+"""How a snapshot is varied from epoch to epoch, with its mask, so that a network cannot learn an archive by heart."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from scipy import ndimage
+
+from climlab_dl.climate import heuristics
+from climlab_dl.climate.fields import FIELDS
+from climlab_dl.climate.rules import Cyclones, Rivers
+
+# How far apart, in degrees, the random factors on water vapour are as good as independent: less than a river's length.
+PATCH = 10.0
+
+
+class Variation:
+    """Rolls, mirrors and moistens normalised snapshots; see `ClimateArchive` for what each means.
+
+    Parameters
+    ----------
+    channels
+        Names of the fields.
+    mean, std
+        Of the channels, by which they are normalised.
+    lat, lon
+        Of the grid.
+    roll, mirror, moisture
+        As for `ClimateArchive`.
+
+    Raises
+    ------
+    ValueError
+        If ``moisture`` is asked for and the rules need fields that are no channels.
+    """
+
+    def __init__(
+        self, *, channels: Sequence[str], mean: np.ndarray, std: np.ndarray, lat: np.ndarray, lon: np.ndarray,
+        roll: bool, mirror: bool, moisture: float,
+    ) -> None:  # fmt: skip
+        self.channels, self.mean, self.std, self.lat, self.lon = tuple(channels), mean, std, lat, lon
+        self.roll, self.mirror, self.moisture = roll, mirror, moisture
+        # What turns round when north and south change places: winds and transports to the north, and vorticity.
+        turns = [any(part in _standard_name(name) for part in ("northward", "vorticity")) for name in channels]
+        self.sign = np.where(turns, -1, 1).astype(np.float32)[:, None, None]
+        needed = {*Cyclones.kurth().needed(channels), *Rivers.kurth().needed(channels)} if moisture else set()
+        self.ruling = sorted(needed)
+        if lacking := needed - set(channels):
+            raise ValueError(
+                f"moisture={moisture!r} needs the fields that the rules look at among the channels; add "
+                f"{', '.join(sorted(lacking))}, or choose moisture=0"
+            )
+
+    def __call__(
+        self, fields: np.ndarray, mask: np.ndarray, random: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Give fields (channel, lat, lon) and mask (lat, lon), varied."""
+        mirrored = self.mirror and random.random() < 0.5
+        if mirrored:
+            # The mean northward wind is as good as zero beside its spread, so the sign may change after normalising.
+            fields, mask = fields[:, ::-1] * self.sign, mask[::-1]
+        if self.moisture:
+            fields = self._moistened(fields, random)
+            mask = self._labelled(fields)
+        if self.roll:
+            shift = int(random.integers(mask.shape[-1]))
+            fields, mask = np.roll(fields, shift, axis=-1), np.roll(mask, shift, axis=-1)
+        return fields, mask
+
+    def _moistened(self, fields: np.ndarray, random: np.random.Generator) -> np.ndarray:
+        """Multiply the water vapour by smooth random factors around one."""
+        spacing = np.abs(np.diff(self.lat)).mean(), np.abs(np.diff(self.lon)).mean()
+        noise = random.standard_normal(fields.shape[1:])
+        edges: Any = ("nearest", "wrap")  # scipy's stubs know one for both axes only
+        smooth = ndimage.gaussian_filter(noise, [PATCH / step for step in spacing], mode=edges)
+        number = self.channels.index("TMQ")
+        fields = fields.copy()
+        mean, std = self.mean[number], self.std[number]
+        fields[number] = ((fields[number] * std + mean) * np.exp(self.moisture * smooth / smooth.std()) - mean) / std
+        return fields
+
+    def _labelled(self, fields: np.ndarray) -> np.ndarray:
+        places = [self.channels.index(name) for name in self.ruling]
+        physical = fields[places] * self.std[places] + self.mean[places]
+        named = {name: (("lat", "lon"), field) for name, field in zip(self.ruling, physical, strict=True)}
+        mask = heuristics.label(xr.Dataset(named, coords={"lat": self.lat, "lon": self.lon}))
+        return mask.values.astype(np.int64)
+
+
+def _standard_name(channel: str) -> str:
+    return FIELDS[channel].standard_name if channel in FIELDS else ""

@@ -1,0 +1,88 @@
+"""Snapshots that are moistened at random and labelled anew."""
+
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+
+from climlab_dl.climate import archive, heuristics, synthetic
+from climlab_dl.climate.fields import CAM5
+from climlab_dl.training.climate_archive import ClimateArchive
+
+
+@pytest.fixture(scope="module")
+def by_rule(tmp_path_factory) -> str:
+    """Six synthetic snapshots, labelled by the default rules."""
+    fields = synthetic.atmosphere(times=6, shape=(48, 96), seed=1)
+    fields["mask"] = heuristics.label(fields.drop_vars("mask"))
+    return str(archive.save(fields, tmp_path_factory.mktemp("by_rule") / "labelled.nc"))
+
+
+def physical(data, values: torch.Tensor, source: str) -> xr.Dataset:
+    """The fields that a network sees, in SI units again."""
+    mean, std = (torch.as_tensor(data.facts[name], dtype=torch.float32)[:, None, None] for name in ("mean", "std"))
+    named = {name: (("lat", "lon"), field) for name, field in zip(CAM5, (values * std + mean).numpy(), strict=True)}
+    return xr.Dataset(named, coords=archive.open(source)[["lat", "lon"]].coords)
+
+
+def test_a_moistened_snapshot_has_the_mask_that_the_rules_give_it(by_rule):
+    data = ClimateArchive(source=by_rule, moisture=0.15, mirror=True, roll=False).prepare(seed=0)
+    plain = ClimateArchive(source=by_rule, roll=False).prepare(seed=0)
+    changed = []
+    for epoch in range(1, 5):
+        values, mask, _ = data.training[epoch, 2]
+        np.testing.assert_array_equal(mask, heuristics.label(physical(data, values, by_rule)))
+        before, mask_before, _ = plain.training[1, 2]
+        if torch.equal(values[7], before[7]):  # sea level pressure: not mirrored
+            assert torch.equal(values[1:], before[1:])
+            changed.append((mask != mask_before).any().item())
+    assert any(changed)
+
+
+def test_factors_on_water_vapour_are_smooth_and_spread_as_asked(by_rule):
+    data = ClimateArchive(source=by_rule, moisture=0.15, roll=False).prepare(seed=0)
+    plain = ClimateArchive(source=by_rule, roll=False).prepare(seed=0)
+    vapour = [physical(d, d.training[1, 0][0], by_rule).TMQ.values for d in (data, plain)]
+    factor = np.log(vapour[0] / vapour[1])
+    assert factor.std() == pytest.approx(0.15, rel=1e-3)
+    # Cells of 3.75 degrees, a third of the distance over which the factors change: neighbours have nearly the same.
+    assert np.abs(np.diff(factor, axis=1)).mean() < 0.3 * factor.std()
+    assert np.abs(factor[:, 0] - factor[:, -1]).mean() < 0.3 * factor.std()
+
+
+def test_the_order_of_epochs_and_samples_alone_decides_how_a_snapshot_is_varied(by_rule):
+    one, other = (ClimateArchive(source=by_rule, moisture=0.1, memory_gigabytes=size).prepare(3) for size in (0, 1))
+    assert all(torch.equal(a, b) for a, b in zip(one.training[2, 1], other.training[2, 1], strict=True))
+    assert not torch.equal(one.training[2, 1][0], one.training[3, 1][0])
+
+
+def test_what_is_held_out_is_not_varied(by_rule):
+    data = ClimateArchive(source=by_rule, moisture=0.2).prepare(seed=0)
+    fields = archive.open(by_rule)
+    np.testing.assert_array_equal(data.held_out[0, 0][1], fields["mask"].isel(time=4))
+
+
+def test_masks_by_other_rules_or_by_hand_are_not_labelled_anew(tmp_path, by_rule):
+    path = archive.save(synthetic.atmosphere(times=4, shape=(16, 32)), tmp_path / "planted.nc")
+    with pytest.raises(ValueError, match=r"planted\.nc are not by them"):
+        ClimateArchive(source=path, moisture=0.1).prepare(seed=0)
+    fields = archive.open(by_rule)
+    fields["mask"] = heuristics.label(fields.drop_vars("mask"), rivers=heuristics.Rivers.kurth(threshold=24.0))
+    path = archive.save(fields, tmp_path / "dry.nc")
+    with pytest.raises(ValueError, match=r"dry\.nc are not by them"):
+        ClimateArchive(source=path, moisture=0.1).prepare(seed=0)
+
+
+def test_channels_without_what_the_rules_look_at_are_refused(by_rule):
+    with pytest.raises(ValueError, match=r"moisture=0\.1 needs the fields.*add .*PS, PSL.*or choose moisture=0"):
+        ClimateArchive(source=by_rule, channels=("TMQ", "U850", "V850"), moisture=0.1).prepare(seed=0)
+    with pytest.raises(ValueError, match="moisture=-1"):
+        ClimateArchive(source=by_rule, moisture=-1)
+
+
+def test_mirroring_turns_vorticity_round(by_rule):
+    channels = ("TMQ", "VORT850")
+    data = ClimateArchive(source=by_rule, channels=channels, roll=False, mirror=True).prepare(seed=0)
+    x = ClimateArchive(source=by_rule, channels=channels, roll=False).prepare(seed=0).training[1, 0][0]
+    mirrored = next(y for epoch in range(1, 20) if not torch.equal(y := data.training[epoch, 0][0], x))
+    assert torch.equal(mirrored, x.flip(1) * torch.tensor([1.0, -1.0]).reshape(2, 1, 1))
