@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pandas as pd
 import pytest
@@ -137,3 +138,37 @@ def test_detection_makes_one_output_for_each_input_and_not_twice(mpiexec, tour, 
     before = [path.stat().st_mtime_ns for path in made]
     run(*verb)
     assert [path.stat().st_mtime_ns for path in made] == before
+
+
+@pytest.mark.mpi
+def test_statistics_of_an_archive_are_those_of_numpy(mpiexec, fields_file, tmp_path):
+    said = mpiexec(2, PROGRAM, "stats", str(fields_file), "--json", "--out", str(tmp_path / "stats.h5"))
+    rows = {row["channel"]: row for row in json.loads(said)}
+    with xr.open_dataset(fields_file) as fields, h5py.File(tmp_path / "stats.h5") as file:
+        np.testing.assert_allclose(rows["PSL"]["mean"], fields.PSL.astype("f8").mean(), rtol=1e-6)
+        np.testing.assert_allclose(rows["U850"]["std"], fields.U850.astype("f8").std(), rtol=1e-6)
+        np.testing.assert_allclose(rows["TMQ"]["max"], fields.TMQ.max(), rtol=1e-6)
+        np.testing.assert_allclose(np.asarray(file["climate/mean"]), [row["mean"] for row in rows.values()], rtol=1e-6)
+
+
+@pytest.mark.mpi
+def test_doctor_prints_what_a_script_can_read(tmp_path):
+    findings = json.loads(run("doctor", tmp_path, "--json").stdout)
+    assert {"MPI", "torch", "coastlines"} <= {finding["name"] for finding in findings}
+
+
+@pytest.mark.mpi
+@pytest.mark.slow
+def test_what_trainings_leave_is_compared_reported_and_inferred_from(tour, tmp_path):
+    rows = json.loads(run("runs", tour / "runs", "--json").stdout)
+    assert {row["run"]: row["state"] for row in rows} == dict.fromkeys(("cosmoflow", "deeplab", "tiramisu"), "finished")
+    assert "best_step" in run("runs", tour / "runs", "--sort", "beste", code=1).stderr
+    page = tmp_path / "report.html"
+    run("report", tour / "runs" / "deeplab", "--out", page, "--snapshots", 1)
+    assert "<h2>Learning</h2>" in page.read_text()
+    observed, draws = tour / "universes" / "universe_00000.h5", tmp_path / "draws.csv"
+    verb = ("infer", observed, "--network", tour / "runs" / "cosmoflow", "--draws", 500, "--out", draws)
+    intervals = {row["parameter"]: row for row in json.loads(run(*verb, "--json").stdout)}
+    drawn = pd.read_csv(draws)
+    assert len(drawn) == 500
+    np.testing.assert_allclose(intervals["Omega_m"]["median"], drawn.Omega_m.median(), rtol=1e-4)

@@ -18,6 +18,7 @@ CONDA_NAMES = {
     "dask": "dask-core",
     "geoviews": "geoviews-core",
     "jupyter-client": "jupyter_client",
+    "jupyter-core": "jupyter_core",
     "matplotlib": "matplotlib-base",
     "netCDF4": "netcdf4",
     "torch": "pytorch",

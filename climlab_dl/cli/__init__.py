@@ -5,12 +5,14 @@ Exit codes: 0 done, 1 something in the data is wrong (``check``) or a step faile
 
 import sys
 
-from climlab_dl.cli import climate, tours  # noqa: F401 (verbs announce themselves)
+from climlab_dl.cli import climate, results, tours  # noqa: F401 (verbs announce themselves)
 from climlab_dl.cli.app import app
 from climlab_dl.cli.batch import add_training
 
-_WITHOUT_TORCH = {"tour", "lab", "check", "convert", "label", "events"}
-_VERBS = _WITHOUT_TORCH | {"train", "detect", "simulate", "flops"}
+_VERBS = {
+    "check", "convert", "detect", "doctor", "events", "flops", "infer", "lab", "label", "report", "runs", "simulate",
+    "stats", "tour", "train",
+}  # fmt: skip
 
 
 def main() -> None:
@@ -18,7 +20,7 @@ def main() -> None:
     if (verb := next(iter(sys.argv[1:]), "--help")) not in _VERBS and not verb.startswith("-"):
         print(f"climlab-dl: there is no verb {verb!r}; there are {', '.join(sorted(_VERBS))}", file=sys.stderr)
         sys.exit(2)
-    if not _WITHOUT_TORCH & set(sys.argv[1:2]):
+    if verb == "train" or verb.startswith("-"):  # the others need not wait for torch
         add_training()
     try:
         app.cli(prog="climlab-dl", description=__doc__)

@@ -39,7 +39,7 @@ class Precision:
 
     def usable(self, device: torch.device) -> "Precision":
         """Return this precision, or float32 (with a warning) where the device would crawl."""
-        if self.kind not in _HALF or device.type != "cpu" or self.on_cpu or _native(_HALF[self.kind]):
+        if self.kind not in _HALF or device.type != "cpu" or self.on_cpu or native(_HALF[self.kind]):
             return self
         logger.warning(
             "this CPU has no native %s arithmetic and would be about ten times slower: training in fp32. "
@@ -89,6 +89,7 @@ class LossScaler:
             self.scale, self.good_steps = float(state["scale"]), int(state["good_steps"])
 
 
-def _native(dtype: torch.dtype) -> bool:
+def native(dtype: torch.dtype) -> bool:
+    """Whether this machine's CPU computes in ``dtype`` (bfloat16 or float16), rather than imitating it."""
     supported = {torch.bfloat16: "_is_mkldnn_bf16_supported", torch.float16: "_is_mkldnn_fp16_supported"}[dtype]
     return bool(getattr(torch.ops.mkldnn, supported)())

@@ -1,0 +1,168 @@
+"""Verbs for what trainings leave and for the machine: runs, report, infer, stats, doctor."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from tyro.conf import Positional, arg
+
+from climlab_dl.cli.app import Files, app, source_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+AsJson = Annotated[bool, arg(name="json")]
+
+
+@app.command
+def runs(folder: Positional[Path] = Path("runs"), *, sort: str = "run", as_json: AsJson = False) -> None:
+    """Compare trainings: state, best score, rate, and in what their descriptions differ.
+
+    Example: climlab-dl runs runs --sort best
+
+    Args:
+        folder: A run's folder, or one below which runs lie.
+        sort: Column to sort by, such as best, rate, minutes.
+        as_json: Print JSON for a script: a list of runs.
+    """
+    from climlab_dl.training.table import table as compared
+
+    table = compared(folder).reset_index()
+    if sort not in table:
+        sys.exit(f"climlab-dl: there is no column {sort!r} to sort by; there are {', '.join(table)}")
+    _print(table.sort_values(sort).set_index("run"), as_json)
+
+
+@app.command
+def report(run: Positional[Path], /, *, out: Path | None = None, snapshots: int = 24) -> None:
+    """Write one self-contained page about a training: curves, confusion, best and worst snapshots, storms.
+
+    Example: climlab-dl report runs/deeplab --out report.html
+
+    Args:
+        run: The run's folder.
+        out: The page; by default report.html in the run's folder.
+        snapshots: How many held-out snapshots to look at, evenly spaced.
+    """
+    from climlab_dl.report import report as write
+
+    print(write(run, out, snapshots=snapshots))
+
+
+@app.command
+def infer(
+    files: Files,
+    /,
+    *,
+    network: Path,
+    out: Path | None = None,
+    draws: Annotated[int, arg(aliases=["-n"])] = 10_000,
+    seed: int = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Draw from the posterior of the parameters of universes: medians and credible intervals.
+
+    Several volumes are taken to share their parameters and to differ in their phases: their likelihoods are multiplied.
+
+    Example: climlab-dl infer universes/universe_00007.h5 --network runs/cosmoflow --out draws.csv
+
+    Args:
+        files: Volumes (HDF5 or TFRecord), folders or patterns.
+        network: A run's folder of a CosmoFlow training, or one of its checkpoints.
+        out: CSV file for the draws, a column a parameter (H_0 in km/s/Mpc, the others without unit).
+        draws: How many.
+        seed: The same seed gives the same draws.
+        as_json: Print JSON for a script: a list of parameters.
+    """
+    from climlab_dl import posterior, volumes
+    from climlab_dl.files import beside
+
+    observed = list(volumes.open(source_of(files)))
+    fitted = posterior.fit(network)
+    drawn = posterior.draw(fitted, observed if len(observed) > 1 else observed[0], n=draws, seed=seed)
+    if out is not None:
+        with beside(out) as new:
+            drawn.to_csv(new, index=False, float_format="%.6g")
+    if not as_json:
+        print(f"{len(observed)} volume{'s' * (len(observed) > 1)}; {fitted.method}")
+    _print(posterior.intervals(drawn), as_json)
+
+
+@app.command
+def stats(files: Files, /, *, out: Path | None = None, as_json: AsJson = False) -> None:
+    """Mean, spread and range of every channel and how common each class is, in one pass over an archive.
+
+    Example: mpiexec -n 4 climlab-dl stats "cam5/*.nc" --out stats.h5
+
+    Args:
+        files: Climate files, folders or patterns. Values are in the channels' SI units; gaps are left out.
+        out: Also write DeepCAM's stats.h5, which trainings take as their data's ``statistics``.
+        as_json: Print JSON for a script: a list of channels.
+    """
+    import numpy as np
+    import pandas as pd
+    from tqdm import tqdm
+
+    from climlab_dl import archive
+    from climlab_dl.climate.fields import CLASSES
+    from climlab_dl.parallel import ranks
+    from climlab_dl.training.statistics import Statistics
+
+    snapshots = archive.open(source_of(files))
+    channels = [
+        str(name) for name, field in snapshots.items() if name != "mask" and field.dims == ("time", "lat", "lon")
+    ]
+    classes = len(CLASSES) if "mask" in snapshots else 0
+    with ranks.joined() as world:
+        mine = range(world.rank, snapshots.sizes["time"], world.size)
+        found = Statistics.empty(channels, classes)
+        for time in tqdm(mine, desc="snapshots of rank 0", disable=world.rank > 0 or None):
+            snapshot = snapshots.isel(time=time).load()
+            values = np.stack([snapshot[name].values for name in channels])
+            found = found.merge(Statistics.of(values, channels, snapshot.mask.values if classes else None, classes))
+        found = found.over_ranks()
+        if world.rank > 0:
+            return
+    columns = {"mean": found.mean, "std": found.std, "min": found.minimum, "max": found.maximum}
+    _print(pd.DataFrame(columns, index=pd.Index(channels, name="channel")), as_json)
+    if classes and not as_json:
+        print(
+            "share of cells:", ", ".join(f"{n} {s:.4%}" for n, s in zip(CLASSES, found.class_frequencies, strict=True))
+        )
+    if out is not None:
+        found.save_deepcam(out)
+
+
+@app.command
+def doctor(folder: Positional[Path] = Path(), *, as_json: AsJson = False) -> None:
+    """Look at what this machine has of what is needed, and say what to do about the rest; exit 1 where a need is unmet.
+
+    Example: climlab-dl doctor runs
+
+    Args:
+        folder: Where runs would lie: its file system is tried for room and for HDF5's locks.
+        as_json: Print JSON for a script: a list of findings.
+    """
+    from dataclasses import asdict
+
+    from climlab_dl.doctor import examine
+
+    findings = []
+    for finding in examine(folder):
+        findings.append(finding)
+        if not as_json:
+            sign = {"ok": "ok     ", "optional": "absent ", "missing": "MISSING"}[finding.state]
+            print(f"{sign}  {finding.name:15} {finding.found}", flush=True)
+            if finding.remedy:
+                print(f"{'':26}{finding.remedy}", flush=True)
+    if as_json:
+        print(json.dumps([asdict(finding) for finding in findings], indent=2))
+    sys.exit(1 if any(finding.state == "missing" for finding in findings) else 0)
+
+
+def _print(table: "pd.DataFrame", as_json: bool) -> None:
+    if as_json:
+        print(table.reset_index().to_json(orient="records", indent=2, double_precision=15))
+    else:
+        print(table.to_string(float_format=lambda value: f"{value:.5g}"))
