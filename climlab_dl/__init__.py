@@ -21,7 +21,7 @@ _FRONT_DOOR = {
     "archive_map": "climlab_dl.parallel.archive_map",
     "Detector": "climlab_dl.inference.detect:Detector",
     "detect": "climlab_dl.inference.detect:detect",
-    "evaluate": "climlab_dl.inference.detect:evaluate",
+    "evaluate": "climlab_dl.inference.evaluation:evaluate",
     "outputs": "climlab_dl.inference.outputs",
     "posterior": "climlab_dl.inference.posterior",
     "calibration": "climlab_dl.inference.calibration",

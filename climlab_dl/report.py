@@ -12,7 +12,6 @@ import pandas as pd
 
 from climlab_dl.climate.fields import CLASSES
 from climlab_dl.files import beside
-from climlab_dl.plot import styles
 from climlab_dl.plot.curves import curves
 from climlab_dl.plot.static import static
 from climlab_dl.plot.tables import SHOWN
@@ -67,8 +66,11 @@ def report(run: str | Path, path: str | Path | None = None, *, snapshots: int = 
 def _detections(folder: Path, described: dict[str, Any], snapshots: int) -> list[str]:
     """Scores, confusion, best and worst snapshot, reliability and storms on what was held out."""
     from climlab_dl.climate import events
-    from climlab_dl.inference.detect import Detector, confusion, detect, evaluate
+    from climlab_dl.inference.confusion import confusion
+    from climlab_dl.inference.detect import Detector, detect
+    from climlab_dl.inference.evaluation import evaluate
     from climlab_dl.inference.reliability import reliability
+    from climlab_dl.plot import diagrams
     from climlab_dl.training.climate_archive import ClimateArchive
     from climlab_dl.training.run import Run
 
@@ -94,29 +96,11 @@ def _detections(folder: Path, described: dict[str, Any], snapshots: int) -> list
     for name, step in (("Best", int(np.nanargmax(each))), ("Worst", int(np.nanargmin(each)))):
         figure = static(fields, found.mask, truth, channel=detector.channels[0], time=step)
         parts += [f"<h2>{name} snapshot: mean IoU {each[step]:.3f}</h2>", _picture(figure, f"{name} snapshot")]
-    parts += ["<h2>Reliability</h2>", _picture(_diagram(table), "reliability diagram"), _brier(table)]
+    parts += ["<h2>Reliability</h2>", _picture(diagrams.reliability(table), "reliability diagram"), _brier(table)]
     columns = [name for name in ("time", *SHOWN) if name in storms]
     shown = storms.sort_values("area_km2", ascending=False).head(20)[columns]
     listed = shown.to_html(index=False, float_format="{:.4g}".format)
     return [*parts, f"<h2>Largest of {len(storms)} events</h2>", listed]
-
-
-def _diagram(table: pd.DataFrame) -> "Figure":
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(5.0, 4.4), layout="constrained")
-    axes = figure.subplots()
-    axes.plot([0, 1], [0, 1], color="#b0b0b0", linewidth=1)
-    for name in CLASSES[1:]:
-        rows = table[table["class"] == name]
-        size = 12 + 60 * np.sqrt(rows.pixels / max(rows.pixels.max(), 1)) if len(rows) else []
-        axes.plot(rows.forecast, rows.observed, color=styles.CLASS_COLORS[name], label=name)
-        axes.scatter(rows.forecast, rows.observed, s=size, color=styles.CLASS_COLORS[name])
-    axes.set_xlabel("probability said")
-    axes.set_ylabel("share that came true")
-    axes.set_aspect("equal")
-    axes.legend(frameon=False)
-    return figure
 
 
 def _brier(table: pd.DataFrame) -> str:

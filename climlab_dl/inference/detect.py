@@ -2,26 +2,22 @@
 
 detector = Detector.load("runs/deeplab")
 found = detect(detector, fields)          probabilities and mask; nothing is computed until it is looked at
-evaluate(found.mask, fields.mask)         beside the mask that is all background
 """
 
 import logging
-from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Literal
 
 import dask.array as da
 import numpy as np
-import pandas as pd
 import xarray as xr
 
 from climlab_dl.climate import archive
-from climlab_dl.climate.fields import CLASSES, UNLABELLED
+from climlab_dl.climate.fields import UNLABELLED
 from climlab_dl.climate.regrid import METHODS, Method, Regridder, regridder
-from climlab_dl.climate.snapshots import Layout
 from climlab_dl.inference.detector import Detector
 
-__all__ = ["Detector", "detect", "evaluate"]
+__all__ = ["Detector", "detect"]
 
 log = logging.getLogger(__name__)
 
@@ -32,13 +28,14 @@ def detect(
     *,
     regrid: Method | None = "bilinear",
     missing: Literal["refuse", "mean"] = "refuse",
+    uncertainty: bool = False,
 ) -> xr.Dataset:
     """Find cyclones and rivers in every snapshot, lazily.
 
     Parameters
     ----------
     detector
-        The network.
+        The network, or several.
     fields
         From `archive.open`, with or without time. Fields that follow from others are derived.
     regrid
@@ -47,6 +44,9 @@ def detect(
     missing
         What to do about a channel that the archive does not have: "refuse", or take its "mean" over the training,
         which the log says.
+    uncertainty
+        Add ``entropy`` of the probabilities and, where the detector has several opinions (an ensemble, or passes with
+        dropout), ``mutual_information``, the part of it by which they disagree; float32 (time, lat, lon) in nats.
 
     Returns
     -------
@@ -70,12 +70,14 @@ def detect(
     there, back = _ways(detector, fields, regrid)
 
     def look(block: np.ndarray) -> np.ndarray:
-        found = detector.probabilities(block[0] if there is None else there(block[0]))
+        found = detector.look(block[0] if there is None else there(block[0]), uncertainty=uncertainty)
         return (found if back is None else back(found))[None]
 
-    sizes = fields.sizes
-    chunks = (snapshots.chunks[0], (len(detector.classes),), (sizes["lat"],), (sizes["lon"],))
-    probabilities = snapshots.map_blocks(look, dtype=np.float32, chunks=chunks, meta=np.empty((0,) * 4, np.float32))
+    sizes, count = fields.sizes, len(detector.classes)
+    added = detector.uncertainties if uncertainty else ()
+    chunks = (snapshots.chunks[0], (count + len(added),), (sizes["lat"],), (sizes["lon"],))
+    looked = snapshots.map_blocks(look, dtype=np.float32, chunks=chunks, meta=np.empty((0,) * 4, np.float32))
+    probabilities = looked[:, :count] if added else looked
     mask = probabilities.map_blocks(_classes, dtype=np.int8, drop_axis=1, meta=np.empty((0,) * 3, np.int8))
 
     coords = {name: fields.coords[name] for name in ("time", "lat", "lon") if name in fields.coords}
@@ -83,6 +85,10 @@ def detect(
         {
             "probabilities": (("time", "class", "lat", "lon"), probabilities, _PROBABILITIES),
             "mask": (("time", "lat", "lon"), mask, _mask_attributes(detector.classes)),
+            **{
+                name: (("time", "lat", "lon"), looked[:, count + number], _UNCERTAINTIES[name])
+                for number, name in enumerate(added)
+            },
         },
         {**coords, "class": list(detector.classes)},
         {"Conventions": "CF-1.11", "history": provenance(detector)},
@@ -93,76 +99,22 @@ def detect(
 def provenance(detector: Detector) -> str:
     """Say which software and which weights made a mask; the same for the same, so that outputs compare byte by byte."""
     made = f"climlab-dl {version('climlab-dl')}: detect"
-    if not detector.sha256:
+    if not detector.identity:
         return made
-    return f"{made} with checkpoint {detector.source} (step {detector.step}, sha256 {detector.sha256})"
-
-
-def evaluate(masks: xr.DataArray | Mapping[str, xr.DataArray], truth: xr.DataArray) -> pd.DataFrame:
-    """Score masks against the truth, beside the mask that is all background.
-
-    Parameters
-    ----------
-    masks
-        Classes (time, lat, lon), or several such masks by name.
-    truth
-        Classes on the same grid; times that both have are compared, pixels that either leaves unlabelled are not.
-
-    Returns
-    -------
-    DataFrame
-        A row for each name ("detected" for a single mask), and "all background"; columns ``iou_``, ``precision_`` and
-        ``recall_`` of each class and ``iou_mean`` over the classes that are in the truth or in the mask. NaN where
-        there is nothing to divide by.
-
-    Raises
-    ------
-    ValueError
-        Different grids, or no time in common.
-    """
-    named = {"detected": masks} if isinstance(masks, xr.DataArray) else masks
-    rows, trivial = {}, np.zeros((len(CLASSES), len(CLASSES)), np.int64)
-    for name, mask in named.items():
-        counts = confusion(mask, truth)
-        rows[name] = _scores(counts)
-        trivial[:, 0] = counts.sum(axis=1)
-    return pd.DataFrame.from_dict({**rows, "all background": _scores(trivial)}, orient="index")
-
-
-def confusion(mask: xr.DataArray, truth: xr.DataArray) -> np.ndarray:
-    """Count pixels by (true class, class found), snapshot by snapshot, whichever way round the coordinates are."""
-    layouts = [Layout.of(layer) for layer in (mask, truth)]
-    ours, theirs = layouts
-    if (
-        ours.lat.shape != theirs.lat.shape
-        or ours.lon.shape != theirs.lon.shape
-        or not (np.allclose(ours.lat, theirs.lat, atol=1e-3) and np.allclose(ours.lon, theirs.lon, atol=1e-3))
-    ):
-        raise ValueError(
-            f"mask and truth are on different grids ({_grid(ours)} and {_grid(theirs)}): regrid one of them, or take "
-            "the truth that was opened with the fields"
-        )
-    if "time" in mask.dims and "time" in truth.dims:
-        pairs = xr.align(mask.drop_vars(["lat", "lon"]), truth.drop_vars(["lat", "lon"]), join="inner")
-        if pairs[0].sizes["time"] == 0:
-            raise ValueError(f"mask and truth have no time in common ({_span(mask)} and {_span(truth)})")
-    elif "time" in mask.dims or "time" in truth.dims:
-        raise ValueError("one of mask and truth has several times, the other none: select the time that it is of")
-    else:
-        pairs = (mask.expand_dims("time"), truth.expand_dims("time"))
-    total = np.zeros((len(CLASSES), len(CLASSES)), np.int64)
-    for step in range(pairs[0].sizes["time"]):
-        found, real = (
-            layout.arrange(layer.isel(time=step).transpose("lat", "lon").values).ravel()
-            for layout, layer in zip(layouts, pairs, strict=True)
-        )
-        told = (found >= 0) & (real >= 0) & (found < len(CLASSES)) & (real < len(CLASSES))
-        both = real[told].astype(np.int64) * len(CLASSES) + found[told].astype(np.int64)
-        total += np.bincount(both, minlength=total.size).reshape(total.shape)
-    return total
+    weights = ", ".join(f"{one.source} (step {one.step}, sha256 {one.sha256})" for one in detector.networks)
+    passes = f", {detector.dropout_passes} passes with dropout from seed {detector.seed}"
+    many = "s" if len(detector.networks) > 1 else ""
+    return f"{made} with checkpoint{many} {weights}{passes if detector.dropout_passes else ''}"
 
 
 _PROBABILITIES = {"long_name": "probability of each class of weather", "units": "1"}
+_UNCERTAINTIES = {
+    "entropy": {"long_name": "entropy of the probabilities of the classes, in nats", "units": "1"},
+    "mutual_information": {
+        "long_name": "mutual information of class and network: entropy from disagreement, in nats",
+        "units": "1",
+    },
+}
 
 
 def _mask_attributes(classes: tuple[str, ...]) -> dict[str, object]:
@@ -172,14 +124,17 @@ def _mask_attributes(classes: tuple[str, ...]) -> dict[str, object]:
 
 def _channels(detector: Detector, fields: xr.Dataset, missing: str) -> da.Array:
     """Stack the channels as dask (time, channel, lat, lon), one snapshot a chunk."""
-    absent = []
+    absent: dict[str, ValueError] = {}
     for name in detector.channels:
         try:
             fields = archive.require(fields, [name])
-        except ValueError:
-            if missing == "refuse":
-                raise
-            absent.append(name)
+        except ValueError as error:
+            absent[name] = error
+    if absent and missing == "refuse":
+        raise ValueError(
+            f"{next(iter(absent.values()))} The network looks at {', '.join(detector.channels)}; there is no "
+            f"{', '.join(absent)}. missing='mean' would take the mean of the training instead."
+        )
     if absent:
         log.warning("the archive has no %s: taken to be the mean of the training everywhere", ", ".join(absent))
     stacked = []
@@ -209,23 +164,5 @@ def _ways(detector: Detector, fields: xr.Dataset, regrid: Method | None) -> tupl
 
 
 def _classes(probabilities: np.ndarray) -> np.ndarray:
-    unknown = np.isnan(probabilities).any(axis=1)
-    return np.where(unknown, UNLABELLED, np.nan_to_num(probabilities).argmax(axis=1)).astype(np.int8)
-
-
-def _scores(counts: np.ndarray) -> dict[str, float]:
-    hits, real, found = np.diag(counts).astype(float), counts.sum(axis=1), counts.sum(axis=0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        scores = {"iou": hits / (real + found - hits), "precision": hits / found, "recall": hits / real}
-    named = {
-        f"{score}_{name}": value for score, row in scores.items() for name, value in zip(CLASSES, row, strict=True)
-    }
-    return {**named, "iou_mean": float(np.nanmean(scores["iou"]))}
-
-
-def _grid(layout: Layout) -> str:
-    return f"{len(layout.lat)} x {len(layout.lon)}, {layout.lat[0]:g}..{layout.lat[-1]:g} N"
-
-
-def _span(layer: xr.DataArray) -> str:
-    return f"{layer['time'].values[0]}..{layer['time'].values[-1]}"
+    # All classes are unknown where one is.
+    return np.where(np.isnan(probabilities[:, 0]), UNLABELLED, probabilities.argmax(axis=1)).astype(np.int8)

@@ -1,151 +1,197 @@
-"""A trained network, ready to look at snapshots: weights, what it was trained on, and where they came from."""
+"""What looks at snapshots: one trained network, or several opinions averaged, and how far they agree."""
 
 import hashlib
 import threading
 from collections import OrderedDict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from climlab_dl.climate.fields import CLASSES
-from climlab_dl.parallel import ranks
-from climlab_dl.training import checkpoint
+from climlab_dl.inference.network import Network, fingerprint, read
 from climlab_dl.training.folder import checkpoint_of
-from climlab_dl.training.run import Run
 
-# Probabilities of so many bytes are kept, so that a slider that goes back does not compute again.
-CACHE_BYTES = 256 * 2**20
+# One network at a time keeps the memory bounded, and the processor's threads to one network; other threads go on
+# reading files meanwhile.
+_LOCK = threading.Lock()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Detector:
-    """A network for masks with the statistics that its fields are normalised with.
+    """One network for masks, or several whose probabilities are averaged.
 
     Attributes
     ----------
-    model
-        The network: (batch, channel, lat, lon) to logits (batch, class, lat, lon).
-    channels, classes
-        Names of what goes in and comes out, in order.
-    mean, std
-        One number a channel; the network takes (field - mean) / std.
-    stride
-        Rows and columns have to be multiples of it.
-    grid
-        Latitudes and longitudes of the snapshots that it was trained on, where the checkpoint knows them.
-    source, sha256, step
-        The checkpoint's path and fingerprint, and after how many steps it was written.
+    networks
+        With their weights and statistics, of the same channels, classes and grid.
+    dropout_passes
+        How many times each network looks, with dropout as in training (Gal and Ghahramani 2016); 0 for once without.
+    seed
+        Of dropout. A pass drops the same features in every snapshot, so that no mask depends on which came before.
+    cache_bytes
+        Answers of so many bytes are kept, so that a slider that goes back does not compute again.
     """
 
-    model: torch.nn.Module = field(repr=False)
-    channels: tuple[str, ...]
-    classes: tuple[str, ...] = CLASSES
-    mean: np.ndarray = field(repr=False)
-    std: np.ndarray = field(repr=False)
-    stride: int = 1
-    grid: tuple[np.ndarray, np.ndarray] | None = field(default=None, repr=False)
-    source: str = ""
-    sha256: str = ""
-    step: int = 0
-    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
-    _recent: "OrderedDict[bytes, np.ndarray]" = field(default_factory=OrderedDict, repr=False)
+    networks: tuple[Network, ...]
+    dropout_passes: int = 0
+    seed: int = 0
+    cache_bytes: int = 256 * 2**20
+    _recent: "OrderedDict[bytes, np.ndarray]" = field(default_factory=OrderedDict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.networks:
+            raise ValueError("networks is empty; give at least one")
+        first, *others = self.networks
+        for other in others:
+            for name in ("channels", "classes"):
+                ours, theirs = getattr(first, name), getattr(other, name)
+                if ours != theirs:
+                    raise ValueError(
+                        f"{other.source} has the {name} {', '.join(theirs)}, {first.source} has {', '.join(ours)}; "
+                        "an ensemble needs the same in the same order"
+                    )
+            if not _same(first.grid, other.grid):
+                raise ValueError(
+                    f"{other.source} was trained on another grid than {first.source}; an ensemble needs one grid"
+                )
+        if self.dropout_passes < 0 or self.dropout_passes == 1:
+            raise ValueError(
+                f"dropout_passes is {self.dropout_passes}; give 2 or more to average over, or 0 to look once without "
+                "dropout"
+            )
+        if self.dropout_passes and (without := [one for one in self.networks if not one.dropouts]):
+            raise ValueError(
+                f"dropout_passes is {self.dropout_passes}, but {without[0].source or 'the network'} has no dropout; "
+                "give 0, train a network that has some, such as Tiramisu(dropout=0.2), or give several checkpoints "
+                "for an ensemble"
+            )
 
     @classmethod
-    def load(cls, path: str | Path) -> "Detector":
+    def load(cls, path: str | Path, *more: str | Path, dropout_passes: int = 0, seed: int = 0) -> "Detector":
         """Read a checkpoint, or the best (else the latest) of a run's folder, onto this rank's GPU if it has one.
+
+        Parameters
+        ----------
+        path, *more
+            Several make an ensemble, for instance of runs that differ in their seed (Lakshminarayanan et al. 2017).
+        dropout_passes, seed
+            As of the class.
 
         Raises
         ------
         FileNotFoundError
             No such file or folder, or a folder without a checkpoint.
         ValueError
-            The file is damaged, or the run is not one that makes masks.
+            A file is damaged, a run is not one that makes masks, networks differ in channels, classes or grid, or
+            have no dropout that ``dropout_passes`` could use.
         """
-        path = checkpoint_of(path)
-        return _read(path, _fingerprint(path))
+        paths = [checkpoint_of(one) for one in (path, *more)]
+        return _load([(one, fingerprint(one)) for one in paths], dropout_passes, seed)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Travels to engines and workers as its checkpoint's path: each process reads it once.
-        if not self.source:
+        # Travels to engines and workers as its checkpoints' paths: each process reads them once.
+        if not all(network.source for network in self.networks):
             raise TypeError("a detector that was not loaded from a checkpoint cannot be sent to another process")
-        return _read, (Path(self.source), self.sha256)
+        paths = [(Path(network.source), network.sha256) for network in self.networks]
+        return _load, (paths, self.dropout_passes, self.seed)
 
     def __dask_tokenize__(self) -> Any:
-        return self.sha256 or id(self)
+        return self.identity or id(self)
 
     @property
-    def device(self) -> torch.device:
-        """Where the network's weights lie."""
-        return next((weight.device for weight in self.model.parameters()), torch.device("cpu"))
+    def channels(self) -> tuple[str, ...]:
+        """Names of what goes in, in order."""
+        return self.networks[0].channels
 
-    def probabilities(self, fields: np.ndarray) -> np.ndarray:
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of what comes out, in order."""
+        return self.networks[0].classes
+
+    @property
+    def grid(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Latitudes and longitudes of the snapshots that the networks were trained on, where they are known."""
+        return self.networks[0].grid
+
+    @property
+    def mean(self) -> np.ndarray:
+        """Mean of each channel over the training, averaged over the networks."""
+        return np.stack([network.mean for network in self.networks]).mean(axis=0, dtype=np.float32)
+
+    @property
+    def identity(self) -> str:
+        """What decides on the answers: fingerprints of the weights, and dropout; empty without a checkpoint."""
+        passes = f"dropout_passes={self.dropout_passes} seed={self.seed}" if self.dropout_passes else ""
+        return " ".join(filter(None, [*(network.sha256 for network in self.networks), passes]))
+
+    @property
+    def uncertainties(self) -> tuple[str, ...]:
+        """Names of what `look` can add to the probabilities; a single opinion has nothing to disagree with."""
+        alone = len(self.networks) * max(1, self.dropout_passes) == 1
+        return ("entropy",) if alone else ("entropy", "mutual_information")
+
+    def look(self, fields: np.ndarray, *, uncertainty: bool = False) -> np.ndarray:
         """Probability of each class at each pixel of one snapshot.
 
         Parameters
         ----------
         fields
             float32 (channel, lat, lon) in the channels' units, latitude ascending; NaN where there are no data.
+        uncertainty
+            Add the `uncertainties` behind the classes.
 
         Returns
         -------
         ndarray
-            float32 (class, lat, lon), summing to one over classes; NaN where any channel has no data.
+            float32 (class, lat, lon), summing to one over classes; NaN where any channel has no data. Uncertainties
+            are in nats: the entropy of the averaged probabilities, and that part of it by which networks or passes
+            disagree, the mutual information of class and network (Depeweg et al. 2018, sec. 3).
         """
         fields = np.ascontiguousarray(fields, np.float32)
-        key = hashlib.blake2b(fields.tobytes() + str(fields.shape).encode(), digest_size=16).digest()
-        # One snapshot at a time keeps the memory bounded, and the processor's threads to one network; other threads
-        # go on reading files meanwhile.
-        with self._lock:
+        with _LOCK:
+            if not self.cache_bytes:
+                return self._average(fields, uncertainty)
+            key = hashlib.sha256(fields.data).digest() + str((fields.shape, uncertainty)).encode()
             found = self._recent.get(key)
             if found is None:
-                found = self._recent[key] = self._forward(fields)
+                found = self._recent[key] = self._average(fields, uncertainty)
             self._recent.move_to_end(key)
-            while sum(one.nbytes for one in self._recent.values()) > CACHE_BYTES and len(self._recent) > 1:
+            while sum(one.nbytes for one in self._recent.values()) > self.cache_bytes and len(self._recent) > 1:
                 self._recent.popitem(last=False)
         return found
 
-    def _forward(self, fields: np.ndarray) -> np.ndarray:
-        unknown = ~np.isfinite(fields).all(axis=0)
-        normal = (fields - self.mean[:, None, None]) / self.std[:, None, None]
-        # What is unknown is taken for average; its own answer is withheld below.
-        normal = np.nan_to_num(normal, nan=0.0, posinf=0.0, neginf=0.0)
-        rows, columns = normal.shape[1:]
-        below, beside = -rows % self.stride, -columns % self.stride
-        normal = np.pad(normal, [(0, 0), (0, below), (0, 0)], mode="edge")
-        normal = np.pad(normal, [(0, 0), (0, 0), (0, beside)], mode="wrap")
-        with torch.inference_mode():
-            logits = self.model(torch.from_numpy(normal)[None].to(self.device))[0, :, :rows, :columns]
-            found = torch.softmax(logits.float(), dim=0).cpu().numpy()
-        return np.where(unknown, np.float32(np.nan), found)
+    @torch.inference_mode()
+    def _average(self, fields: np.ndarray, uncertainty: bool) -> np.ndarray:
+        probabilities, entropies, count = torch.zeros(()), torch.zeros(()), 0
+        for opinion in self._opinions(fields):
+            probabilities, count = probabilities + opinion, count + 1
+            if uncertainty:
+                entropies = entropies + torch.special.entr(opinion).sum(0)
+        probabilities = probabilities / count if count > 1 else probabilities
+        if uncertainty:
+            entropy = torch.special.entr(probabilities).sum(0)
+            # Rounding must not make negative what cannot be.
+            parts = [entropy, (entropy - entropies / count).clamp_(min=0)][: len(self.uncertainties)]
+            probabilities = torch.cat([probabilities, torch.stack(parts)])
+        return probabilities.cpu().numpy()
+
+    def _opinions(self, fields: np.ndarray) -> Iterator[torch.Tensor]:
+        for member, network in enumerate(self.networks):
+            if not self.dropout_passes:
+                yield network.probabilities(fields)
+            for number in range(self.dropout_passes):
+                seed = np.random.SeedSequence([self.seed, member, number]).generate_state(1)[0]
+                yield network.probabilities(fields, dropout_seed=int(seed))
 
 
-def _fingerprint(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _load(paths: list[tuple[Path, str]], dropout_passes: int, seed: int) -> Detector:
+    return Detector(networks=tuple(read(*each) for each in paths), dropout_passes=dropout_passes, seed=seed)
 
 
-@lru_cache(maxsize=4)
-def _read(path: Path, sha256: str) -> Detector:
-    # The fingerprint is part of the key: a checkpoint that was written over is read anew.
-    state = checkpoint.load(path)
-    facts = state["statistics"]
-    if "classes" not in facts:
-        raise ValueError(f"{path} is of a network that does not make masks (it names no classes)")
-    model = Run.from_json(state["run"]).model.build(len(facts["channels"]), len(facts["classes"]))
-    model.load_state_dict(state["model"])
-    return Detector(
-        model=model.to(ranks.device()).eval(),
-        channels=tuple(facts["channels"]),
-        classes=tuple(facts["classes"]),
-        mean=np.asarray(facts["mean"], np.float32),
-        std=np.asarray(facts["std"], np.float32),
-        stride=int(getattr(model, "stride", 1)),
-        grid=(np.asarray(facts["lat"]), np.asarray(facts["lon"])) if "lat" in facts else None,
-        source=str(path),
-        sha256=sha256,
-        step=int(state.get("step", 0)),
-    )
+def _same(ours: tuple[np.ndarray, np.ndarray] | None, theirs: tuple[np.ndarray, np.ndarray] | None) -> bool:
+    if ours is None or theirs is None:
+        return ours is theirs
+    return all(a.shape == b.shape and np.allclose(a, b, atol=1e-3) for a, b in zip(ours, theirs, strict=True))

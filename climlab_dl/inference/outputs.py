@@ -94,7 +94,7 @@ class Outputs:
 
     def _made_by(self, source: str | Path) -> str:
         options = f"regrid={self.regrid} missing={self.missing} probabilities={self.probabilities}"
-        return f"{self.detector.sha256} {Path(source).name} {options}"
+        return f"{self.detector.identity} {Path(source).name} {options}"
 
 
 def _write(found: xr.Dataset, path: Path, *, packed: bool) -> None:

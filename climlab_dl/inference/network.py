@@ -1,0 +1,163 @@
+"""A trained network: its weights, ready for inference, with what its fields are normalised with."""
+
+import hashlib
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+from torch.nn.modules.dropout import _DropoutNd
+
+from climlab_dl.climate.fields import CLASSES
+from climlab_dl.models.dense import DroppedRelu
+from climlab_dl.models.fold import fold
+from climlab_dl.models.layers import wrap
+from climlab_dl.parallel import ranks
+from climlab_dl.training import checkpoint
+from climlab_dl.training.run import Run
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Network:
+    """A network for masks with the statistics of its training.
+
+    Attributes
+    ----------
+    model
+        The network: (batch, channel, lat, lon) to logits (batch, class, lat, lon).
+    channels, classes
+        Names of what goes in and comes out, in order.
+    mean, std
+        One number a channel; the network takes (field - mean) / std.
+    stride
+        Rows and columns have to be multiples of it.
+    grid
+        Latitudes and longitudes of the snapshots that it was trained on, where the checkpoint knows them.
+    source, sha256, step
+        The checkpoint's path and fingerprint, and after how many steps it was written.
+    """
+
+    model: torch.nn.Module = field(repr=False)
+    channels: tuple[str, ...]
+    classes: tuple[str, ...] = CLASSES
+    mean: np.ndarray = field(repr=False)
+    std: np.ndarray = field(repr=False)
+    stride: int = 1
+    grid: tuple[np.ndarray, np.ndarray] | None = field(default=None, repr=False)
+    source: str = ""
+    sha256: str = ""
+    step: int = 0
+
+    @property
+    def dropouts(self) -> list[torch.nn.Module]:
+        """Layers that drop some of their features while training."""
+        return [
+            layer
+            for layer in self.model.modules()
+            if (isinstance(layer, DroppedRelu) and layer.dropout > 0) or (isinstance(layer, _DropoutNd) and layer.p > 0)
+        ]
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights lie."""
+        return next((weight.device for weight in self.model.parameters()), torch.device("cpu"))
+
+    @torch.inference_mode()
+    def probabilities(self, fields: np.ndarray, *, dropout_seed: int | None = None) -> torch.Tensor:
+        """Probability of each class at each pixel of one snapshot; for one thread at a time.
+
+        Parameters
+        ----------
+        fields
+            float32 (channel, lat, lon) in the channels' units, latitude ascending; NaN where there are no data.
+        dropout_seed
+            Drop features as in training, drawn from this seed; None for none.
+
+        Returns
+        -------
+        Tensor
+            float32 (class, lat, lon), summing to one over classes; NaN where any channel has no data.
+        """
+        snapshot = torch.from_numpy(fields)[None].to(self.device)
+        mean, std = (torch.from_numpy(numbers).to(self.device)[:, None, None] for numbers in (self.mean, self.std))
+        known = torch.isfinite(snapshot.sum(1))
+        # Written at once with the channels together, as the convolutions read it.
+        normal = torch.empty_like(snapshot, memory_format=torch.channels_last)
+        torch.sub(snapshot, mean, out=normal).div_(std)
+        if not known.all():  # What is unknown is taken for average; its own answer is withheld below.
+            normal.nan_to_num_(0.0, 0.0, 0.0)
+        rows, columns = normal.shape[2:]
+        if below := -rows % self.stride:
+            normal = F.pad(normal, (0, 0, 0, below), mode="replicate")
+        if beside := -columns % self.stride:
+            normal = wrap(normal, 0, beside)
+        logits = self._logits(normal, dropout_seed)[0, :, :rows, :columns]
+        found = torch.softmax(logits.float().contiguous(), dim=0)
+        return found if known.all() else found.masked_fill_(~known, torch.nan)
+
+    def _logits(self, normal: torch.Tensor, dropout_seed: int | None) -> torch.Tensor:
+        if dropout_seed is None:
+            return self.model(normal)
+        devices = [self.device] if self.device.type == "cuda" else []
+        with torch.random.fork_rng(devices=devices):
+            torch.manual_seed(dropout_seed)
+            try:
+                for layer in self.dropouts:
+                    layer.train()
+                return self.model(normal)
+            finally:
+                self.model.eval()
+
+
+def fingerprint(path: Path) -> str:
+    """SHA-256 of a file.
+
+    Raises
+    ------
+    FileNotFoundError
+        No such file, saying what would be one.
+    """
+    if not path.exists():
+        raise FileNotFoundError(
+            f"{path} does not exist (looked from {Path.cwd()}); give a run's folder, as engines.train or climlab-dl "
+            "train fills it, or one of the *.pt files in its checkpoints/"
+        )
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@lru_cache(maxsize=16)
+def read(path: Path, sha256: str) -> Network:
+    """Read a checkpoint once a process, onto this rank's GPU if it has one.
+
+    The fingerprint is part of what it is remembered by: a checkpoint that was written over is read anew.
+
+    Raises
+    ------
+    ValueError
+        The file is damaged or has another fingerprint, or the run is not one that makes masks.
+    """
+    if fingerprint(path) != sha256:
+        raise ValueError(f"{path} was written over since the detector was loaded; load it again with Detector.load")
+    state = checkpoint.load(path)
+    facts: dict[str, Any] = state["statistics"]
+    if "classes" not in facts:
+        raise ValueError(f"{path} is of a network that does not make masks (it names no classes)")
+    model = Run.from_json(state["run"]).model.build(len(facts["channels"]), len(facts["classes"]))
+    model.load_state_dict(state["model"])
+    return Network(
+        # With normalisations folded and channels together, the processor has least to do.
+        model=fold(model).to(ranks.device(), memory_format=torch.channels_last),  # pyright: ignore[reportCallIssue]
+        channels=tuple(facts["channels"]),
+        classes=tuple(facts["classes"]),
+        mean=np.asarray(facts["mean"], np.float32),
+        std=np.asarray(facts["std"], np.float32),
+        stride=int(getattr(model, "stride", 1)),
+        grid=(np.asarray(facts["lat"]), np.asarray(facts["lon"])) if "lat" in facts else None,
+        source=str(path),
+        sha256=sha256,
+        step=int(state.get("step", 0)),
+    )
