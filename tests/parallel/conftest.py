@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import cloudpickle
 import pytest
@@ -20,15 +21,33 @@ def engines() -> Iterator[Engines]:
         yield started
 
 
-@pytest.fixture(scope="session")
-def points() -> ModuleType:
-    """Give the module of a run that takes seconds, which travels by value as the cells of a notebook do."""
-    path = Path(__file__).with_name("points.py")
-    spec = importlib.util.spec_from_file_location("points", path)
+def load(name: str) -> ModuleType:
+    """Import a module beside this file."""
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules["points"] = module
+    sys.modules[name] = module
     spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def points() -> ModuleType:
+    """Give the module of a run that takes seconds, which travels by value as the cells of a notebook do."""
+    module = load("points")
     cloudpickle.register_pickle_by_value(module)
     return module
+
+
+@pytest.fixture
+def network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Give two hosts that mpiexec reaches by ssh (``hosts.Network``)."""
+    hosts = load("hosts")
+    if reason := hosts.missing():
+        pytest.skip(reason)
+    folder = tmp_path / "network"
+    folder.mkdir()
+    with hosts.two_hosts(folder) as made:
+        monkeypatch.setenv("HYDRA_LAUNCHER_EXEC", str(made.launcher))
+        yield made

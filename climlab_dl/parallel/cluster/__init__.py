@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import builtins
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     import pandas as pd
@@ -25,12 +25,18 @@ __all__ = ["Slurm", "attach", "cleanup", "list", "start", "submit", "sweep"]
 
 
 def start(
-    ranks: int = 2, *, threads: int | None = None, timeout: float | None = None, slurm: "Slurm | None" = None
+    ranks: int = 2,
+    *,
+    threads: int | None = None,
+    timeout: float | None = None,
+    hosts: "Sequence[str]" = (),
+    slurm: "Slurm | None" = None,
 ) -> "Engines":
-    """Start MPI ranks, on this machine or on a Slurm cluster, as engines that this notebook gives work to.
+    """Start MPI ranks, on this machine, on several hosts or on a Slurm cluster, as engines for this notebook's work.
 
-    On this machine they listen on loopback only. From a Slurm cluster they connect over CurveZMQ, with keys in a
-    private folder of the home directory. Nothing of the user's own IPython profile is read.
+    On this machine ranks and controller listen on loopback only (the launcher of MPICH, ``mpiexec``, has a port of its
+    own that it opens to all interfaces). From other hosts ranks connect over CurveZMQ, with keys in a private folder of
+    the home directory, which they must share. Nothing of the user's own IPython profile is read.
 
     Parameters
     ----------
@@ -40,6 +46,9 @@ def start(
         Threads of each rank's numerical libraries; by default the cores divided by the ranks.
     timeout
         Seconds until a start that is not ready is given up; by default two minutes, or a day in Slurm's queue.
+    hosts
+        Hosts that share the ranks evenly, such as ``("node1", "node2")``: reached by ssh without a password, with this
+        environment and the home directory at the same paths. By default this machine has all ranks.
     slurm
         What to ask of Slurm, such as ``Slurm(nodes=8, ranks_per_node=4, time="01:00:00", account="m1234")``; its ranks
         then count.
@@ -58,7 +67,7 @@ def start(
     """
     from climlab_dl.parallel.cluster.engines import Engines
 
-    return Engines(ranks, threads=threads, timeout=timeout, slurm=slurm)
+    return Engines(ranks, threads=threads, timeout=timeout, hosts=hosts, slurm=slurm)
 
 
 def attach(folder: str | Path) -> "Training":

@@ -6,16 +6,17 @@ srun python -m climlab_dl.parallel.cluster.batch FOLDER
 import sys
 
 from climlab_dl.parallel.cluster.slurm import UNFINISHED
-from climlab_dl.parallel.cluster.work import train_on_rank
 from climlab_dl.training.folder import RunFolder
 
 
 def main() -> int:
     """Train to the end; the exit code says whether a signal ended it early."""
+    from climlab_dl.training.loop import train
     from climlab_dl.training.run import Run
 
     folder = RunFolder(sys.argv[1])
-    train_on_rank(Run.from_json(folder.run_json.read_text(encoding="utf-8")), folder.path)
+    for _ in train(Run.from_json(folder.run_json.read_text(encoding="utf-8")), folder.path):
+        pass
     return UNFINISHED if folder.status()["message"].startswith("stopped by SIG") else 0
 
 

@@ -1,29 +1,20 @@
 """Engines: ipyparallel engines that are MPI ranks, and the work that a notebook gives them."""
 
-import concurrent.futures
 import html
 import logging
 import threading
-import time
-from collections.abc import Callable, Iterable
-from itertools import islice
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import cloudpickle
-
-from climlab_dl.bars import bar
-from climlab_dl.parallel.cluster import preflight
+from climlab_dl.parallel.cluster import calls, preflight
 from climlab_dl.parallel.cluster.launch import Launch
 from climlab_dl.parallel.cluster.slurm import Slurm
 from climlab_dl.parallel.cluster.training import Training
-from climlab_dl.parallel.cluster.work import Outcome, call, perform, train_on_rank
+from climlab_dl.parallel.cluster.work import call, train_on_rank
 
 _log = logging.getLogger(__name__)
-
-# When a rank has failed, the others get this long to notice; what waits for it in a collective is then restarted.
-_GRACE = 5.0
 
 _LOCAL_TIMEOUT, _QUEUE_TIMEOUT = 120.0, 86_400.0
 # Seconds in which a training must reach its next step and write its checkpoint when the engines are closed.
@@ -41,6 +32,8 @@ class Engines:
         Threads of each rank's numerical libraries; by default the cores divided by the ranks.
     timeout
         Seconds until a start that is not ready is given up; by default two minutes, or a day in Slurm's queue.
+    hosts
+        Hosts that share the ranks evenly; by default this machine has them all.
     slurm
         What to ask of Slurm; its ranks then count.
 
@@ -48,6 +41,8 @@ class Engines:
     ------
     FileNotFoundError
         If there is no mpiexec.
+    ValueError
+        If the hosts cannot share the ranks evenly.
     MemoryError
         If there is not enough free memory.
     RuntimeError
@@ -55,24 +50,31 @@ class Engines:
     """
 
     def __init__(
-        self, ranks: int, *, threads: int | None = None, timeout: float | None = None, slurm: Slurm | None = None
+        self,
+        ranks: int,
+        *,
+        threads: int | None = None,
+        timeout: float | None = None,
+        hosts: Sequence[str] = (),
+        slurm: Slurm | None = None,
     ) -> None:
-        if slurm is None:
-            preflight.check_room(ranks)
-            cores = preflight.cores()
-            if ranks > cores:
-                _log.warning("%d ranks share %d cores; training is fastest with one rank a core or fewer", ranks, cores)
-            threads = threads or max(1, cores // ranks)
+        if slurm is not None:
+            self.ranks, self.threads = slurm.ranks, threads or slurm.cores_per_rank
         else:
-            ranks, threads = slurm.ranks, threads or slurm.cores_per_rank
-        self.ranks, self.threads = ranks, threads
-        self._slurm = slurm
+            here = preflight.check_share(ranks, len(hosts) or 1)
+            self.ranks, self.threads = ranks, threads or max(1, preflight.cores() // here)
+            if not hosts:
+                preflight.check_room(ranks, self.threads)
+        self._hosts, self._slurm = tuple(hosts), slurm
         self._timeout = timeout or (_LOCAL_TIMEOUT if slurm is None else _QUEUE_TIMEOUT)
         self._training: Training | None = None
         self._closed = False
         # A training's thread starts dead ranks again; that and closing exclude each other.
         self._life = threading.Lock()
-        self._launch = Launch(self.ranks, self.threads, self._timeout, slurm)
+        self._launch = self._start()
+
+    def _start(self) -> Launch:
+        return Launch(self.ranks, self.threads, self._timeout, self._hosts, self._slurm)
 
     def __enter__(self) -> "Engines":
         return self
@@ -99,7 +101,15 @@ class Engines:
 
     # Work.
 
-    def train(self, run: Any, folder: str | Path, *, max_restarts: int = 2, detach: bool | None = None) -> Training:
+    def train(
+        self,
+        run: Any,
+        folder: str | Path,
+        *,
+        max_restarts: int = 2,
+        detach: bool | None = None,
+        timeout: float = 600.0,
+    ) -> Training:
         """Train a run on all ranks; returns at once.
 
         Parameters
@@ -114,6 +124,8 @@ class Engines:
         detach
             Let the training go on when this kernel ends; :func:`climlab_dl.parallel.cluster.attach` finds it again. By
             default only under Slurm.
+        timeout
+            Seconds after which ranks give up waiting for one that is cut off or hangs, with a ConnectionError.
 
         Returns
         -------
@@ -127,7 +139,7 @@ class Engines:
         """
         self._idle_launch()
         detach = self._slurm is not None if detach is None else detach
-        return Training(folder, self, run, max_restarts=max_restarts, detach=detach)
+        return Training(folder, self, run, max_restarts=max_restarts, detach=detach, timeout=timeout)
 
     def map(self, function: Callable[[Any], Any], items: Iterable[Any], *, description: str = "") -> list[Any]:
         """Apply a function to items, each on whichever rank is free; a bar shows how far it is.
@@ -154,31 +166,8 @@ class Engines:
         ChildProcessError
             If a rank died.
         """
-        launch = self._idle_launch()
-        items = list(items)
-        view = launch.client.load_balanced_view()
-        waiting = iter(enumerate(items))
-        running: dict[Any, int] = {}
-        results: list[Any] = [None] * len(items)
         name = description or getattr(function, "__name__", type(function).__name__)
-        with bar(len(items), name) as progress:
-            while True:
-                for index, item in islice(waiting, max(0, 2 * self.ranks - len(running))):
-                    running[view.apply_async(perform, call(function, item))] = index
-                if not running:
-                    return results
-                done, _ = concurrent.futures.wait(running, 0.2, concurrent.futures.FIRST_COMPLETED)
-                if died := launch.died():
-                    self.restart()
-                    raise ChildProcessError(f"{died}, in {name} ({progress.done} of {len(items)} done)")
-                for request in done:
-                    index = running.pop(request)
-                    outcome = _outcome(request, launch)
-                    if outcome.error is not None:
-                        outcome.error.add_note(f"Item {index} of {len(items)}: {items[index]!r:.200}")
-                    results[index] = outcome.value()
-                    launch.client.purge_local_results(request)
-                progress.advance(len(done))
+        return calls.on_each(self._idle_launch(), function, list(items), name)
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
         """Run a function on all ranks at once, for instance one that uses MPI; returns the results by rank.
@@ -187,40 +176,15 @@ class Engines:
         ------
         Exception
             What a rank raised, as it was raised, with rank and traceback in its notes. Ranks that still wait for that
-            one five seconds later are restarted.
+            one five seconds later are ended, and started again for the next call.
         ChildProcessError
             If a rank died.
         """
-        self._idle_launch()
-        return self.run_on_all(call(function, *arguments))
+        return calls.on_all(self._idle_launch(), call(function, *arguments))
 
-    def run_on_all(self, request: bytes) -> list[Any]:
-        """Do what :meth:`call` does with a pickled call, whether or not a training is running."""
-        launch = self._running_launch()
-        requests = [launch.client[rank].apply_async(perform, request) for rank in range(self.ranks)]
-        outcomes: list[Outcome] = []
-        failed: list[Outcome] = []
-        deadline = float("inf")
-        waiting = set(requests)
-        while waiting:
-            done, waiting = concurrent.futures.wait(waiting, 0.2, concurrent.futures.FIRST_COMPLETED)
-            if died := launch.died():
-                raise ChildProcessError(died)
-            outcomes += [_outcome(request, launch) for request in done]
-            failed = [outcome for outcome in outcomes if outcome.error is not None]
-            if failed:
-                deadline = min(deadline, time.monotonic() + _GRACE)
-            if waiting and time.monotonic() > deadline:
-                self.restart()
-                break
-        if failed:
-            min(failed, key=_secondary).value()
-        launch.client.purge_local_results(requests)
-        return [outcome.result for outcome in sorted(outcomes, key=lambda outcome: outcome.rank)]
-
-    def train_on_all(self, run: Any, folder: Path) -> None:
+    def train_on_all(self, run: Any, folder: Path, timeout: float) -> None:
         """Train on all ranks and return at the end; :meth:`train` is what notebooks use."""
-        self.run_on_all(call(train_on_rank, run, folder))
+        calls.on_all(self._running_launch(), call(train_on_rank, run, folder, timeout))
 
     # Life.
 
@@ -228,7 +192,7 @@ class Engines:
         """End all ranks, whatever they are doing, and start as many anew."""
         with self._life:
             self._running_launch().close()
-            self._launch = Launch(self.ranks, self.threads, self._timeout, self._slurm)
+            self._launch = self._start()
 
     def close(self) -> None:
         """Stop what is training at its next step, then end all ranks; harmless if already closed.
@@ -290,21 +254,3 @@ class Engines:
 
     def _repr_html_(self) -> str:
         return f"<code>{html.escape(repr(self))}</code>"
-
-
-def _outcome(request: Any, launch: Launch) -> Outcome:
-    import ipyparallel
-
-    try:
-        return cloudpickle.loads(request.get())
-    except ipyparallel.RemoteError as error:
-        # The hub may know of a death before the launcher has ended the other ranks and said whose it was.
-        reason = launch.died(patience=2.0) or launch.give_up(f"a rank died: {error.evalue}")
-        raise ChildProcessError(reason) from None
-
-
-def _secondary(failure: Outcome) -> tuple[bool, float]:
-    """Order failures: the first cause before those that only say that another rank failed."""
-    error = failure.error
-    told = isinstance(error, ConnectionError) or (isinstance(error, RuntimeError) and str(error).startswith("rank "))
-    return told, failure.time

@@ -7,7 +7,9 @@ import re
 import socket
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +35,7 @@ _ENGINE = ("--mpi", "--IPEngine.wait_for_url_file=60", "--IPEngine.timeout=60")
 
 
 class Launch:
-    """A controller and MPI ranks that are ipyparallel engines, on this machine over loopback or in a Slurm job.
+    """A controller and MPI ranks that are ipyparallel engines: here over loopback, on other hosts, or in a Slurm job.
 
     Parameters
     ----------
@@ -43,8 +45,10 @@ class Launch:
         Threads that each rank's numerical libraries may use.
     timeout
         Seconds until a start that is not ready is given up.
+    hosts
+        Hosts that share the ranks evenly, reached by ssh; by default ranks are started on this machine.
     slurm
-        What to ask of Slurm; by default ranks are started on this machine.
+        What to ask of Slurm.
 
     Raises
     ------
@@ -54,25 +58,30 @@ class Launch:
         If the ranks do not come up, with the end of their log; nothing of theirs is left then.
     """
 
-    def __init__(self, ranks: int, threads: int, timeout: float, slurm: Slurm | None = None) -> None:
+    def __init__(
+        self, ranks: int, threads: int, timeout: float, hosts: Sequence[str] = (), slurm: Slurm | None = None
+    ) -> None:
         self.ranks = ranks
         if slurm:
             check_here("srun")
         mpiexec = None if slurm else processes.mpiexec()
-        self.folder = record.new_folder(shared=slurm is not None)
+        remote = bool(hosts or slurm)
+        self.folder = record.new_folder(shared=remote)
         self.id = str(self.folder)
         self.log = self.folder / "log"
         self._profile = self.folder / "profile"
         self._keys = self.folder / "engine.json"
-        launcher = slurm.srun(self.folder.name) if slurm else [str(mpiexec), "-n", str(ranks)]
+        spread = ["-hosts", ",".join(hosts), "-ppn", str(ranks // len(hosts))] if hosts else []
+        launcher = slurm.srun(self.folder.name) if slurm else [str(mpiexec), *spread, "-n", str(ranks)]
         self._profile.mkdir()
         record.write(self.folder, ranks)
         self._client: Any = None
         self._death: str | None = None
+        self._closing = threading.Lock()
         this = psutil.Process()
         environment = os.environ | {processes.MARK: self.id, "IPYTHONDIR": str(self.folder)}
         environment[processes.KERNEL] = f"{this.pid} {this.create_time()}"
-        if slurm is None:
+        if not remote:
             environment.setdefault("UCX_NET_DEVICES", "lo")  # Else MPICH's ranks listen on the host's address too.
         environment |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
         python = [sys.executable, "-m"]
@@ -80,7 +89,7 @@ class Launch:
         guard = [*python, "climlab_dl.parallel.cluster.guard", str(self.folder)]
         self._guard = self._start(guard, dict(os.environ), stdin=subprocess.PIPE)
         try:
-            listen = _EVERYWHERE if slurm else _LOOPBACK
+            listen = _EVERYWHERE if remote else _LOOPBACK
             self._controller = self._start(
                 [*python, "ipyparallel.controller", *here, *listen, *_CONTROLLER], environment
             )
@@ -189,15 +198,16 @@ class Launch:
 
     def close(self) -> None:
         """End controller and ranks, and return when no process and no file of them is left; again is harmless."""
-        if self._client is not None:
-            self._client.close()
-        self._death = self._death or "the ranks were ended"
-        record.end_cluster(self.folder)
-        for started in ("_launcher", "_controller"):
-            if process := getattr(self, started, None):
-                process.wait()
-        self._hang_up()
-        self._guard.wait()
+        with self._closing:
+            if self._client is not None:
+                self._client.close()
+            self._death = self._death or "the ranks were ended"
+            record.end_cluster(self.folder)
+            for started in ("_launcher", "_controller"):
+                if process := getattr(self, started, None):
+                    process.wait()
+            self._hang_up()
+            self._guard.wait()
 
     def _hang_up(self) -> None:
         assert self._guard.stdin is not None

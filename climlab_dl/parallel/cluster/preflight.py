@@ -1,9 +1,12 @@
 """What is checked before any long work: room on the machine, one MPI world, one set of versions."""
 
+import logging
 import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+_log = logging.getLogger(__name__)
 
 # Interpreter, torch, our package and one small network: what a rank takes before it holds any data.
 _BYTES_PER_RANK = 600 * 2**20
@@ -28,26 +31,44 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def check_room(ranks: int) -> None:
-    """Check that the ranks fit into this machine's memory.
+def check_share(ranks: int, hosts: int) -> int:
+    """Check that hosts can share the ranks evenly; returns how many each has.
 
     Raises
     ------
     ValueError
-        If ``ranks`` is no positive number.
+        If ``ranks`` is no positive number, or no multiple of the number of hosts.
+    """
+    if ranks < 1:
+        raise ValueError(f"ranks={ranks} must be at least 1")
+    if ranks % hosts:
+        raise ValueError(
+            f"ranks={ranks} cannot be shared evenly by {hosts} hosts; {-(-ranks // hosts) * hosts} ranks can"
+        )
+    return ranks // hosts
+
+
+def check_room(ranks: int, threads: int) -> None:
+    """Check that the ranks fit into this machine's memory; a warning says if they have more threads than it has cores.
+
+    Raises
+    ------
     MemoryError
         If there is not enough free memory even to start them.
     """
     import psutil
 
-    if ranks < 1:
-        raise ValueError(f"ranks={ranks} must be at least 1")
     free, needed = psutil.virtual_memory().available, ranks * _BYTES_PER_RANK
     if free < needed:
         raise MemoryError(
             f"{ranks} ranks need about {needed / 2**30:.1f} GiB before they hold any data, and {free / 2**30:.1f} GiB "
             f"are free; start at most {free // _BYTES_PER_RANK} ranks or close other kernels"
         )
+    if ranks * threads > cores():
+        _log.warning(
+            "%d ranks x %d threads share %d cores; training is fastest with one thread a core or fewer",
+            ranks, threads, cores(),
+        )  # fmt: skip
 
 
 def report(search_path: Sequence[str]) -> Report:

@@ -44,6 +44,8 @@ class Training:
         How often ranks that die are started again.
     detach
         Whether the training goes on when this kernel ends.
+    timeout
+        Seconds after which ranks give up waiting for one that does not come.
     """
 
     def __init__(
@@ -54,11 +56,13 @@ class Training:
         *,
         max_restarts: int = 2,
         detach: bool = False,
+        timeout: float = 600.0,
     ) -> None:
         self.folder = RunFolder(folder)
         self.run = run
         self.max_restarts = max_restarts
         self.detach = detach
+        self.timeout = timeout
         self.restarts = 0
         self._engines = engines
         self._error: BaseException | None = None
@@ -83,7 +87,7 @@ class Training:
         """Train to the end, starting ranks that die again; the error that ends it waits for :meth:`wait`."""
         while True:
             try:
-                engines.train_on_all(self.run, self.folder.path)
+                engines.train_on_all(self.run, self.folder.path, self.timeout)
                 return None
             except ChildProcessError as death:
                 if self.restarts == self.max_restarts:
@@ -96,6 +100,7 @@ class Training:
                     engines.restart()
                     engines.engage(self)
                 except (RuntimeError, OSError) as failure:
+                    failure.add_note(f"They were to be started again because {death}")
                     return self._fail(failure)
             except BaseException as error:
                 return self._fail(error)

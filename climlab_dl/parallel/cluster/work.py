@@ -57,12 +57,14 @@ def _portable(error: BaseException) -> BaseException:
     return stand_in
 
 
-def train_on_rank(run: Any, folder: Path) -> None:
-    """Train a run on this rank, to its end."""
+def train_on_rank(run: Any, folder: Path, timeout: float) -> None:
+    """Train a run on this rank, to its end; a rank that does not come for ``timeout`` seconds is given up."""
+    from climlab_dl.parallel import ranks
     from climlab_dl.training.loop import train
 
-    for _ in train(run, folder):
-        pass
+    with ranks.joined(timeout=timeout):
+        for _ in train(run, folder):
+            pass
 
 
 def call(function: Callable, *arguments: Any) -> bytes:
