@@ -5,7 +5,7 @@ checked.ok, checked.table()
 """
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,12 +34,15 @@ class Calibration:
         (universes, draws, parameters), in units of the prior.
     seed
         Of TARP's reference points.
+    prior
+        Ends of the flat prior in physical units, where known.
     """
 
     names: tuple[str, ...]
     truth: Array
     draws: Array
     seed: int = 0
+    prior: Mapping[str, tuple[float, float]] | None = None
 
     @property
     def ranks(self) -> Array:
@@ -52,6 +55,10 @@ class Calibration:
         from scipy.stats import kstest
 
         return pd.Series([kstest(ranks, "uniform").pvalue for ranks in self.ranks.T], index=list(self.names), name="p")
+
+    def rank_band(self, levels: Array) -> tuple[Array, Array]:
+        """Between which shares the whole distribution of calibrated ranks stays, 95 times of 100."""
+        return uniform_band(levels, len(self.truth))
 
     def coverage(self, levels: tuple[float, ...] = LEVELS) -> pd.DataFrame:
         """Share of the universes whose truth is in the central interval of each level.
@@ -102,6 +109,13 @@ class Calibration:
         """Whether nothing speaks against the posteriors: each p above 0.05 over their number, TARP in its band."""
         return bool((self.p_values() > 0.05 / len(self.names)).all()) and self.tarp_ok
 
+    def in_physical(self, unit: Array) -> Array:
+        """Convert from units of the prior (..., parameters) to physical ones; as they are if the prior is not known."""
+        if self.prior is None:
+            return unit
+        low, high = np.array([self.prior[name] for name in self.names]).T
+        return low + (unit + 1) / 2 * (high - low)
+
     def errors(self) -> pd.DataFrame:
         """Root-mean-square error of the posterior means, beside the posteriors' spread and the prior's (unit scale)."""
         means = self.draws.mean(1)
@@ -143,7 +157,7 @@ def check(
     summaries = posterior.to_unit(estimates)
     seeds = np.random.SeedSequence(seed).generate_state(len(unit))
     drawn = [posterior.likelihood.draw(s[None], draws, int(one)) for s, one in zip(summaries, seeds, strict=True)]
-    checked = Calibration(names=posterior.names, truth=unit, draws=np.stack(drawn), seed=seed)
+    checked = Calibration(names=posterior.names, truth=unit, draws=np.stack(drawn), seed=seed, prior=posterior.prior)
     if not checked.ok:
         p = ", ".join(f"{name} {value:.2g}" for name, value in checked.p_values().items())
         warnings.warn(

@@ -1,7 +1,7 @@
 """Linked brushing that a saved page does by itself: histograms and a table follow the selected draws.
 
 HoloViews gives the panels of one table one data source, so a selection in one panel is one in all of them. What is left
-to the page is to count the selected draws in the histograms and to rewrite the table.
+to the page is to count the selected draws in the histograms, to draw their power spectra and to rewrite the table.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,23 +9,39 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
+import numpy as np
+
 Hook = Callable[[Any, Any], None]
+# The spectra's dimension, by which the page finds the line that it is to move.
+POWER = "power"
 
 _ROW = (
     "<tr><td style='color:{color}'>&#9632; {run}</td><td>{label}</td><td>{truth}</td><td>{middle}</td>"
     "<td>{low} … {high}</td></tr>"
 )
 _TABLE = (
-    "<table style='font:12px sans-serif;border-spacing:7px 3px;text-align:right'><tr><th></th><th></th><th>truth</th>"
-    "<th>median</th><th>68%</th></tr>{rows}</table><span style='font:11px sans-serif'>{note}</span>"
+    "<table style='font:11px sans-serif;border-spacing:6px 3px;text-align:right;white-space:nowrap'>"
+    "<tr><th></th><th></th><th>truth</th><th>median</th><th>68%</th></tr>{rows}</table>"
+    "<span style='font:11px sans-serif'>{note}</span>"
 )
 _ALL = "Select draws with the box or the lasso."
 
 _FOLLOW = """
 const rows = [];
 let count = 0, total = 0;
-for (const {source, histograms, names, run, color} of runs) {
+for (const {source, histograms, names, run, color, spectra, band, middle} of runs) {
   const chosen = source.selected.indices;
+  const shown = spectra.filter((_, j) => !chosen.length || chosen.includes(j));
+  if (shown.length) {
+    const low = [], half = [], high = [];
+    spectra[0].forEach((_, k) => {
+      const column = shown.map(spectrum => spectrum[k]).sort((a, b) => a - b);
+      const at = share => column[Math.min(column.length - 1, Math.floor(share * column.length))];
+      low.push(at(.16)); half.push(at(.5)); high.push(at(.84));
+    });
+    band.data = {...band.data, y: [...low, ...high.reverse()]};
+    middle.data = {...middle.data, [power]: half};
+  }
   names.forEach((name, i) => {
     const all = Array.from(source.data[name]);
     const values = chosen.length ? chosen.map(j => all[j]) : all.slice();
@@ -62,12 +78,16 @@ class Brush:
         Of each parameter, by name.
     truths
         Text of each parameter's truth, by name; may be empty.
+    spectra
+        Of each posterior: a row of :data:`POWER` for each of the first draws that are dots, by name; or none.
     """
 
     colors: Mapping[str, str]
     labels: Mapping[str, str]
     truths: Mapping[str, str]
+    spectra: Mapping[str, Any] = field(default_factory=dict)
     _histograms: dict[tuple[str, str], Any] = field(default_factory=dict)
+    _bands: dict[tuple[str, str], Any] = field(default_factory=dict)
     _sources: dict[str, Any] = field(default_factory=dict)
     _div: Any = None
 
@@ -78,6 +98,15 @@ class Brush:
             if (run, name) == (next(iter(self.colors)), next(iter(self.labels))):
                 self._forget()  # the first panel of a new rendering: what was collected belongs to the last one
             self._histograms[run, name] = plot.handles["source"]
+            self._connect()
+
+        return hook
+
+    def spectrum(self, run: str, part: str) -> Hook:
+        """Make the hook of the ``"band"`` or the ``"middle"`` of one posterior's power spectra."""
+
+        def hook(plot: Any, element: Any) -> None:
+            self._bands[run, part] = plot.handles["source"]
             self._connect()
 
         return hook
@@ -108,13 +137,14 @@ class Brush:
         return _TABLE.format(rows="".join(rows), note=_ALL)
 
     def _forget(self) -> None:
-        self._histograms, self._sources, self._div = {}, {}, None
+        self._histograms, self._bands, self._sources, self._div = {}, {}, {}, None
 
     def _connect(self) -> None:
         from bokeh.models import CustomJS
 
         names = list(self.labels)
         complete = len(self._histograms) == len(names) * len(self.colors) and self._div is not None
+        complete &= len(self._bands) == 2 * len(self.spectra)
         shared = all(run in self._sources and set(names) <= set(self._sources[run].data) for run in self.colors)
         if not (complete and shared):
             return
@@ -125,6 +155,9 @@ class Brush:
                 "names": names,
                 "run": escape(run),
                 "color": color,
+                "spectra": np.round(self.spectra.get(run, []), 4).tolist(),
+                "band": self._bands.get((run, "band")),
+                "middle": self._bands.get((run, "middle")),
             }
             for run, color in self.colors.items()
         ]
@@ -132,7 +165,7 @@ class Brush:
         follow = CustomJS(
             args={
                 "runs": runs, "labels": labels, "truths": truths, "div": self._div, "row": _ROW, "table": _TABLE,
-                "hint": _ALL,
+                "hint": _ALL, "power": POWER,
             },
             code=_FOLLOW,
         )  # fmt: skip

@@ -68,7 +68,7 @@ def corner(
     if len(tables) > 1:
         handles, texts = axes[0][0].get_legend_handles_labels()
         figure.legend(handles, texts, loc="upper right", frameon=False)
-    return _written(figure, path)
+    return written(figure, path)
 
 
 def images(
@@ -94,10 +94,11 @@ def images(
             panel.set_ylabel(f"{along} ({unit})", fontsize=8)
             panel.tick_params(labelsize=7)
     figure.suptitle("ln(1 + density / mean)", fontsize=10)
-    return _written(figure, path)
+    return written(figure, path)
 
 
-def _written(figure: Figure, path: str | Path | None) -> Figure:
+def written(figure: Figure, path: str | Path | None) -> Figure:
+    """Write a figure beside ``path`` and rename it, if there is a path."""
     if path is not None:
         with beside(Path(path)) as new:
             figure.savefig(new, dpi=150)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pandas as pd
 
-from climlab_dl.plot import credible
+from climlab_dl.plot import credible, spectra
 from climlab_dl.plot.brushing import Brush
 
 if TYPE_CHECKING:
@@ -50,7 +50,8 @@ def corner(
     """Every parameter's distribution and every pair's, with the 68% and 95% regions.
 
     Select draws in any panel with the box or the lasso: they stand out in all others, the histograms show their share,
-    and the table their intervals. A click outside takes it back.
+    the table their intervals and, where the parameters fix it, the last panel their linear power spectra. A click
+    outside takes it back.
 
     Parameters
     ----------
@@ -81,13 +82,21 @@ def corner(
     dotted = {name: _thinned(table) for name, table in tables.items()}
     names = list(limits)
     known = {name: f"{truth[name]:.3f}" if truth and name in truth else "" for name in names}
-    brush = Brush(dict(zip(tables, COLORS, strict=False)), {name: label(name) for name in names}, known)
+    powers = {run: spectra.of_draws(table) for run, table in dotted.items() if spectra.known(table)}
+    middle = np.median(next(iter(powers.values())), axis=0) if powers else np.ones_like(spectra.K)
+    powers = {run: values / middle for run, values in powers.items()}
+    brush = Brush(dict(zip(tables, COLORS, strict=False)), {name: label(name) for name in names}, known, powers)
     panels: list[Any] = []
     for row, below in enumerate(names):
         for column, across in enumerate(names):
             if column > row:
-                at_top_right = row == 0 and column == len(names) - 1
-                panels.append(_table(hv, brush, tables, names) if at_top_right else hv.Empty())
+                place = (row, column - len(names))
+                if place == (0, -1):
+                    panels.append(_table(hv, brush, tables, names))
+                elif place == (1, -1) and powers:
+                    panels.append(spectra.panel(brush, truth, middle).opts(frame_width=SIDE, frame_height=SIDE))
+                else:
+                    panels.append(hv.Empty())
             elif column == row:
                 panels.append(_histogram(hv, brush, dotted, across, limits, truth, prior))
             else:
@@ -101,7 +110,7 @@ def _pair(
 ) -> Any:
     """Draws of two parameters as dots, their regions as lines."""
     dims = [hv.Dimension(name, label=label(name), range=limits[name]) for name in (across, below)]
-    layers = []
+    layers, outlines = [], []
     for color, (name, table) in zip(COLORS, dotted.items(), strict=False):
         layers.append(
             hv.Points(table, dims, label=name).opts(
@@ -111,8 +120,8 @@ def _pair(
         )  # fmt: skip
         x, y = tables[name][across].to_numpy(), tables[name][below].to_numpy()
         lines = credible.regions(x, y, (_within(limits, prior, across), _within(limits, prior, below)))
-        layers.append(hv.Path(lines, dims).opts(color=color, line_width=1.5))
-    box = hv.Overlay(layers)
+        outlines.append(hv.Path(lines, dims).opts(color=color, line_width=1.5))
+    box = hv.Overlay([*layers, *outlines])
     for end in prior.get(across, ()):
         box *= hv.VLine(end).opts(color=PRIOR, line_width=1, line_dash="dotted")
     for end in prior.get(below, ()):

@@ -4,11 +4,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from climlab_dl.cosmology import linear
 from climlab_dl.cosmology.volumes import Volume
-from climlab_dl.plot import credible, posteriors
+from climlab_dl.plot import credible, posteriors, spectra
 
 PRIOR = {"Omega_m": (0.1, 0.5), "sigma_8": (0.6, 1.0), "n_s": (0.8, 1.2)}
 TRUTH = {"Omega_m": 0.3, "sigma_8": 0.8, "n_s": 1.0}
+# The line of the draws' median spectrum, in the page.
+LINE = """() => {
+    const sources = [...Bokeh.documents[0]._all_models.values()].filter(m => m.data && m.data['power']);
+    return Array.from(sources.find(m => m.name !== 'truth' && m.data['power'].length == 25).data['power']);
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -120,15 +126,27 @@ def test_brushing_one_panel_moves_histograms_and_table_without_a_kernel(draws, t
     page.goto(page_file.as_uri())
     page.get_by_text("Select draws").wait_for()
     before = page.get_by_role("table").inner_text()
-    page.evaluate(
+    line = page.evaluate(LINE)
+    # With the mouse, in the panel of Omega_m and sigma_8: all of the first, of the second what is above 0.83.
+    page.get_by_title("Box Select").first.click()
+    panel = page.evaluate(
         """() => {
-            const models = [...Bokeh.documents[0]._all_models.values()];
-            const source = models.find(m => m.data && m.data['Omega_m'] && m.data['n_s']);
-            const sigma = Array.from(source.data['sigma_8']);
-            source.selected.indices = sigma.flatMap((value, i) => value > 0.83 ? [i] : []);
+            const views = Object.values(Bokeh.index).flatMap(function below(view) {
+                return [view, ...(view.child_views ?? []).flatMap(below)];
+            });
+            const view = views.find(v => v.model.x_range && v.model.x_range.start < 0.15 && v.model.y_range.end < 1.1);
+            const area = view.canvas_view.el.getBoundingClientRect();
+            const {x_scale, y_scale} = view.frame;
+            const at = (px, py) => [area.x + x_scale.compute(px), area.y + y_scale.compute(py)];
+            return [at(0.11, 0.83), at(0.49, 0.99)];
         }"""
     )
+    page.mouse.move(*panel[0])
+    page.mouse.down()
+    page.mouse.move(*panel[1], steps=8)
+    page.mouse.up()
     page.get_by_text("are selected").wait_for()
+    moved = page.evaluate(LINE)
     after = page.get_by_role("table").inner_text()
     page.context.close()
     assert not faults
@@ -137,3 +155,23 @@ def test_brushing_one_panel_moves_histograms_and_table_without_a_kernel(draws, t
     medians = [float(row[-2]) for row in rows]
     assert medians == pytest.approx([0.3, 0.846, 1.0], abs=0.01)
     assert before != after
+    # Power goes with sigma_8 squared: at k = 0.2 h/Mpc, where the other parameters hardly matter, by (0.846 / 0.8)^2.
+    near = int(np.argmin(np.abs(spectra.K - 0.2)))
+    assert line[near] == pytest.approx(1, abs=0.01)
+    assert moved[near] == pytest.approx((0.846 / 0.8) ** 2, abs=0.03)
+
+
+def test_the_spectra_are_those_of_the_draws(draws):
+    found = spectra.of_draws(draws)
+    assert found.shape == (spectra.DRAWS, len(spectra.K))
+    cosmology = linear.Cosmology.from_named(draws.iloc[7].to_dict())
+    np.testing.assert_allclose(found[7], linear.linear_power(spectra.K, cosmology))
+    assert not spectra.known(draws[["Omega_m", "sigma_8"]])
+    assert spectra.known(draws.rename(columns={"n_s": "N_spec"}))
+
+
+def test_the_corner_without_a_slope_shows_no_spectra(draws):
+    import holoviews as hv
+
+    assert len(posteriors.corner(draws).traverse(lambda a: a, [hv.Area])) == 1
+    assert posteriors.corner(draws[["Omega_m", "sigma_8"]]).traverse(lambda a: a, [hv.Area]) == []
