@@ -152,7 +152,7 @@ def events(
     if csv:
         print(storms.to_csv(table, csv))
     if geojson:
-        storms.to_geojson(fields["mask"], geojson, table=table)
+        storms.to_geojson(fields["mask"], geojson, table=table, fields=fields if min_area_km2 else None)
         print(geojson)
     if tracks:
         print(storms.to_netcdf(table, tracks))

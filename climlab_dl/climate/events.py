@@ -10,15 +10,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import xarray as xr
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from tqdm import tqdm
 
+from climlab_dl.climate import sphere
 from climlab_dl.climate.basins import basin
 from climlab_dl.climate.climatology import density, occurrence, summary
 from climlab_dl.climate.layout import Layout
 from climlab_dl.climate.matching import match, scores
 from climlab_dl.climate.outlines import feature, outlines
 from climlab_dl.climate.scales import river_scale, saffir_simpson
+from climlab_dl.climate.separation import Parts, Separation, divide
 from climlab_dl.climate.snapshots import as_classes, class_names, read, series_of, times_of
 from climlab_dl.climate.survey import Survey, label
 from climlab_dl.climate.trackfiles import to_netcdf, to_teca, to_tempest
@@ -28,6 +30,7 @@ from climlab_dl.files import beside
 
 __all__ = [
     "Linking",
+    "Separation",
     "basin",
     "density",
     "find",
@@ -79,6 +82,7 @@ def find(
     fields: xr.Dataset | None = None,
     *,
     linking: Linking = Linking(),  # noqa: B008 (frozen)
+    separation: Separation | None = Separation(),  # noqa: B008 (frozen)
     connectivity: int = 8,
     min_area_km2: float = 0.0,
 ) -> pd.DataFrame:
@@ -99,6 +103,10 @@ def find(
         TMQ, IVT, PRECT are used where present.
     linking
         When events at different times are one storm.
+    separation
+        When a connected region of cyclones is several storms, which needs PSL: by default two centres of pressure more
+        than 6 degrees apart, each with a closed contour of 200 Pa. None, or fields without PSL, leave every connected
+        region one event.
     connectivity
         8: cells that share a corner are connected; 4: only those that share an edge.
     min_area_km2
@@ -119,7 +127,8 @@ def find(
         rating (0..5) that any place under the river has reached so far; ``max_precipitation_mm_h``.
 
         ``merged_into``: track that took this one up after this row; ``split_from``: track that this one left;
-        ``region``: number in `regions` of this time's mask.
+        ``region``: number in `regions` of this time's mask; the storms of a region that was divided share it, and their
+        pressure is that at their centre.
 
     Raises
     ------
@@ -138,7 +147,9 @@ def find(
             tracker.restart()
             survey.restart()
         regions, kinds = survey.regions(snapshot.mask)
-        table = survey.table(snapshot, regions, kinds)
+        parts = survey.separated(snapshot, regions, kinds, separation)
+        regions, kinds = parts.regions, kinds[parts.origin]
+        table = survey.table(snapshot, parts, kinds)
         kept = (table["area_km2"] >= min_area_km2).to_numpy()
         numbers = np.where(kept, events + np.cumsum(kept), 0)
         events += int(kept.sum())
@@ -160,6 +171,7 @@ def to_geojson(
     path: str | Path | None = None,
     *,
     table: pd.DataFrame | None = None,
+    fields: xr.Dataset | None = None,
     tolerance_deg: float = 0.0,
     connectivity: int = 8,
 ) -> dict[str, Any]:
@@ -176,6 +188,8 @@ def to_geojson(
         Also write the collection to this file.
     table
         The rows of `find` for this mask that become features, with the columns as properties; by default all.
+    fields
+        As for `find`. With a table they are needed only where it lacks some storms of a region that was divided.
     tolerance_deg
         Leave out corners as long as the outline moves by no more than this many degrees. 0 keeps every cell's corner.
     connectivity
@@ -189,36 +203,70 @@ def to_geojson(
     Raises
     ------
     ValueError
-        Where the table has a time or region that the mask has not.
+        Where the table has a time or region that the mask has not, or lacks some storms of a divided region.
     """
-    table = find(mask, connectivity=connectivity) if table is None else table
+    table = find(mask, fields, connectivity=connectivity) if table is None else table
+    complete = table if fields is None else find(mask, fields, connectivity=connectivity)
     series = series_of(mask)
-    times = [time_text(time) or "" for time in table["time"]]
-    keys = pd.Series(list(zip(times, *(table[name] for name in series), strict=True)), index=table.index, dtype=object)
-    rows: dict[Any, pd.DataFrame] = dict(iter(table.groupby(keys)))
+    rows, whole = (_by_snapshot(some, list(series)) for some in (table, complete))
     there = list(zip((time_text(time) or "" for time in times_of(mask)), *series.values(), strict=True))
     if lost := rows.keys() - set(there):
         raise ValueError(f"the mask has no time {min(lost)[0]!r}; give the mask that the table was made from")
     if "time" in mask.dims:
         mask = mask.isel(time=[number for number, key in enumerate(there) if key in rows])
-    layout = Layout.of(mask)
+    survey = Survey(mask, None, connectivity, Linking().max_gap_hours)
+    layout = survey.layout
     features: list[dict[str, Any]] = []
     for snapshot in read(mask, None, (), layout):
-        group = rows[time_text(snapshot.time) or "", *snapshot.series.values()]
-        labels, kinds = label(snapshot.mask, connectivity, layout.wrap)
-        wanted = group["region"].tolist()
-        if max(wanted) > len(kinds):
+        key = (time_text(snapshot.time) or "", *snapshot.series.values())
+        group, regions = rows[key], survey.regions(snapshot.mask)[0]
+        if (largest := group["region"].max()) > regions.count:
             raise ValueError(
-                f"at {snapshot.time} the mask has {len(kinds)} regions and the table names region {max(wanted)}; "
+                f"at {snapshot.time} the mask has {regions.count} regions and the table names region {largest}; "
                 "give the mask, and the connectivity, that the table was made with"
             )
-        shapes = outlines(labels, layout.lat, layout.lon, wanted, tolerance_deg)
-        features += [feature(shapes[row["region"]], row) for row in group.to_dict("records")]
+        parts = divide(regions, _centres(whole[key]))
+        wanted = [_part(parts, row) for row in group.to_dict("records")]
+        shapes = outlines(parts.regions.labels, layout.lat, layout.lon, wanted, tolerance_deg)
+        features += [feature(shapes[i], row) for i, row in zip(wanted, group.to_dict("records"), strict=True)]
     collection = {"type": "FeatureCollection", "features": features}
     if path is not None:
         with beside(Path(path)) as unfinished:
             unfinished.write_text(json.dumps(collection, allow_nan=False), encoding="utf-8")
     return collection
+
+
+def _by_snapshot(table: pd.DataFrame, series: list[str]) -> dict[Any, pd.DataFrame]:
+    times = [time_text(time) or "" for time in table["time"]]
+    keys = pd.Series(list(zip(times, *(table[name] for name in series), strict=True)), index=table.index, dtype=object)
+    return dict(iter(table.groupby(keys)))
+
+
+def _centres(rows: pd.DataFrame) -> dict[int, NDArray[np.float64]]:
+    """Centres of the regions that have several rows, as `Separation.centres` gives them."""
+    several = rows[rows["region"].duplicated(keep=False)]
+    found: dict[int, NDArray[np.float64]] = {}
+    for region, parts in several.groupby("region"):
+        parts = parts.sort_values("min_psl_hPa", kind="stable")
+        points = sphere.unit_vectors(parts["psl_lat"], parts["psl_lon"])
+        found[int(str(region)) - 1] = np.column_stack([points, 100 * parts["min_psl_hPa"]])
+    return found
+
+
+def _part(parts: Parts, row: dict[str, Any]) -> int:
+    """Find the number of the part that a row is about: of a divided region, the one around its centre."""
+    numbers = np.flatnonzero(parts.origin == row["region"] - 1)
+    if len(numbers) > 1:
+        centre = sphere.unit_vectors(row["psl_lat"], row["psl_lon"])
+        numbers = numbers[np.linalg.norm(parts.centres[numbers, :3] - centre, axis=1).argmin(keepdims=True)]
+    area = float(parts.regions.area_km2[numbers[0]])
+    if not np.isclose(area, row.get("area_km2", area), rtol=1e-3):
+        raise ValueError(
+            f"region {row['region']} at {row['time']} covers {area:,.0f} km2 and the table says "
+            f"{row['area_km2']:,.0f}: another mask, or some storms of a divided region are not in the table. "
+            "Give fields as well, the same as to find"
+        )
+    return int(numbers[0]) + 1
 
 
 def to_csv(table: pd.DataFrame, path: str | Path) -> Path:

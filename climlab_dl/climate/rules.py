@@ -103,7 +103,9 @@ class Cyclones:
 
         Where it is finer or coarser than any preset's, the nearest preset passes with a warning in the log.
         """
-        meant = self.centres.spacing if isinstance(self.centres, VorticityCriteria) else None
+        if not isinstance(self.centres, VorticityCriteria):
+            return
+        meant = self.centres.spacing
         if meant is None or 0.5 <= mesh.lat_step / meant <= 2.0:
             return
         if (better := _nearest(mesh.lat_step)) != meant:

@@ -140,12 +140,20 @@ class Regions:
             return np.empty(0)
         from scipy.sparse.csgraph import dijkstra
 
-        graph = self._neighbour_graph()
+        graph = self.neighbour_graph()
         normal = self.centroid_vectors / np.linalg.norm(self.centroid_vectors, axis=1, keepdims=True)
-        outermost = self.place_of_maximum(-np.einsum("ij,ij->i", self.vectors, normal[self.member]))
-        tip = self.place_of_maximum(dijkstra(graph, directed=False, indices=outermost, min_only=True))
+        # Of cells equally far the northernmost is taken, then the easternmost: a choice that depends neither on
+        # the seam nor on the order of rows. It counts as millimetres, below the rounding to metres.
+        east = np.stack([-normal[:, 1], normal[:, 0], np.zeros(self.count)], axis=1)
+        choice = 1e-6 * self.vectors[:, 2] + 1e-9 * np.einsum("ij,ij->i", self.vectors, east[self.member])
+
+        def farthest(distance_km: NDArray[np.float64]) -> NDArray[np.intp]:
+            return self.place_of_maximum(np.round(distance_km, 3) + choice)
+
+        away = np.linalg.norm(self.vectors - normal[self.member], axis=1) * sphere.EARTH_RADIUS_KM
+        tip = farthest(dijkstra(graph, directed=False, indices=farthest(away), min_only=True))
         distance = dijkstra(graph, directed=False, indices=tip, min_only=True)
-        other_tip = self.place_of_maximum(distance)
+        other_tip = farthest(distance)
         reach = distance[other_tip]
 
         # Cells near a pole are far narrower than high: the larger side is what a band has to be wider than.
@@ -168,7 +176,7 @@ class Regions:
         straight = 2 * sphere.EARTH_RADIUS_KM * np.arcsin(np.minimum(chord / 2, 1))
         return np.where(bands > 1, banded, straight) + cell  # tips are cell centres: half a cell at either end
 
-    def _neighbour_graph(self):
+    def neighbour_graph(self):
         """Sparse distances in km between neighbouring cells of one region."""
         from scipy.sparse import coo_array
 

@@ -1,5 +1,6 @@
 """What a table of events says about each event of a snapshot, and how it is measured."""
 
+import logging
 from dataclasses import dataclass
 from itertools import chain
 
@@ -12,10 +13,14 @@ from climlab_dl.climate import sphere
 from climlab_dl.climate.fields import FIELDS
 from climlab_dl.climate.land import land_mask
 from climlab_dl.climate.layout import Layout
+from climlab_dl.climate.mesh import Mesh, mesh_of
 from climlab_dl.climate.scales import RiverSpells, saffir_simpson
+from climlab_dl.climate.separation import Parts, Separation, divide
 from climlab_dl.climate.shapes import Regions
 from climlab_dl.climate.snapshots import Snapshot, class_names, times_of
 from climlab_dl.climate.tracks import hours_since_first
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,10 +75,18 @@ class Survey:
         pressure = ("PSL",) if "PSL" in there else ()
         self.fields = list(dict.fromkeys(chain(pressure, *(largest.fields for largest in self._largest))))
         hours = hours_since_first(times_of(mask))
+        self._mesh = self._mesh_for_centres() if pressure else None
         self._spells = None
         steps = np.diff(np.unique(hours)) if hours is not None else np.empty(0)
         if "IVT" in self.fields and len(steps):
             self._spells = RiverSpells(step_hours=float(np.median(steps)), max_gap_hours=max_gap_hours)
+
+    def _mesh_for_centres(self) -> Mesh | None:
+        try:
+            return mesh_of(self.layout.lat, self.layout.lon, self.layout.wrap)
+        except ValueError as error:
+            log.warning("cyclones that touch stay one event: %s", error)
+            return None
 
     def restart(self) -> None:
         """Forget what was before: the next snapshot is of another series."""
@@ -86,8 +99,18 @@ class Survey:
         lat, lon, wrap = self.layout.lat, self.layout.lon, self.layout.wrap
         return Regions(labels=labels, count=len(kinds), lat=lat, lon=lon, areas=self._areas, wrap=wrap), kinds
 
-    def table(self, snapshot: Snapshot, regions: Regions, kinds: NDArray[np.int64]) -> pd.DataFrame:
-        """Measure the regions: a row each, in the order of their numbers."""
+    def separated(
+        self, snapshot: Snapshot, regions: Regions, kinds: NDArray[np.int64], separation: Separation | None
+    ) -> Parts:
+        """Tell apart the storms of a region of cyclones, where the pressure is known and shows several."""
+        if separation is None or self._mesh is None:
+            return divide(regions, {})
+        cyclones = np.isin(kinds, [value for value, name in self._names.items() if name == "cyclone"])
+        return divide(regions, separation.centres(regions, cyclones, snapshot.fields["PSL"], self._mesh))
+
+    def table(self, snapshot: Snapshot, parts: Parts, kinds: NDArray[np.int64]) -> pd.DataFrame:
+        """Measure the regions, or their parts: a row each, in the order of their numbers."""
+        regions = parts.regions
         lat, lon = regions.centroids
         land_share = regions.sum(self._on_land) / regions.area_km2
         table = pd.DataFrame(
@@ -106,9 +129,13 @@ class Survey:
             }
         )
         if "PSL" in self.fields:
-            lowest, table["psl_lat"], lon = regions.lowest(snapshot.fields["PSL"])
+            lowest, lat, lon = regions.lowest(snapshot.fields["PSL"])
+            # The lowest cell beside a part may be the other storm's; what divided a region is its centres.
+            own = np.isnan(parts.centres[:, 0])
+            centre_lat, centre_lon = sphere.lat_lon(parts.centres[:, :3])
+            lowest, table["psl_lat"] = np.where(own, lowest, parts.centres[:, 3]), np.where(own, lat, centre_lat)
             table["min_psl_hPa"] = _possible(lowest, "PSL", snapshot) / 100
-            table["psl_lon"] = self.layout.longitudes(lon)
+            table["psl_lon"] = self.layout.longitudes(np.where(own, lon, centre_lon))
         for largest in self._largest:
             values = [snapshot.fields[name] for name in largest.fields]
             found = regions.maximum(np.hypot(*values) if len(values) == 2 else values[0])
@@ -119,7 +146,7 @@ class Survey:
             river = [value for value, name in self._names.items() if name == "river"]
             ratings = self._spells.rate(snapshot.hours, np.isin(snapshot.mask, river), snapshot.fields["IVT"])
             table["ar_scale"] = _rating(regions.maximum(ratings), table["class"] == "river")
-        table["region"] = np.arange(1, regions.count + 1)
+        table["region"] = parts.origin + 1
         return table
 
 
