@@ -126,8 +126,14 @@ def export(notebook: "NotebookNode", path: Path) -> Path:
     return _write(Path(path), page)
 
 
-# The lab template without the scripts that it asks of content networks.
+# The lab template without the scripts that it asks of content networks, and with headings that wrap, so that tables of
+# many columns are not cut at the page's edge.
 _TEMPLATE = """{%- extends 'lab/index.html.j2' -%}
+{%- block html_head_css -%}{{ super() }}<style>
+.jp-RenderedHTMLCommon table.dataframe { font-size: 11px; }
+.jp-RenderedHTMLCommon table.dataframe thead th { overflow-wrap: anywhere; min-width: 3em; }
+.jp-RenderedHTMLCommon table.dataframe :is(td, th) { padding: 0.3em; }
+</style>{%- endblock html_head_css -%}
 {%- block html_head_js -%}{%- endblock html_head_js -%}
 {%- block jupyter_widgets -%}{%- endblock jupyter_widgets -%}
 {%- block html_head_js_mathjax -%}{%- endblock html_head_js_mathjax -%}

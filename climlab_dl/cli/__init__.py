@@ -5,13 +5,13 @@ Exit codes: 0 done, 1 something in the data is wrong (``check``) or a step faile
 
 import sys
 
-from climlab_dl.cli import climate, results, tours  # noqa: F401 (verbs announce themselves)
+from climlab_dl.cli import climate, drawing, results, tours  # noqa: F401 (verbs announce themselves)
 from climlab_dl.cli.app import app
 from climlab_dl.cli.batch import add_training
 
 _VERBS = {
-    "check", "convert", "detect", "doctor", "events", "flops", "infer", "lab", "label", "report", "runs", "simulate",
-    "stats", "tour", "train",
+    "check", "convert", "detect", "doctor", "events", "flops", "infer", "lab", "label", "map", "report", "runs",
+    "simulate", "stats", "tour", "train",
 }  # fmt: skip
 
 

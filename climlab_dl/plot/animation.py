@@ -1,6 +1,9 @@
-"""The static map through time, as one animated GIF."""
+"""The static map through time, as an animated GIF or a film."""
 
 import io
+import shutil
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,42 +22,74 @@ def animate(
     dpi: int = 80,
     **options: Any,
 ) -> Path:
-    """Draw every snapshot and write them as an animated GIF.
+    """Draw every snapshot and write them as an animation.
 
     Parameters
     ----------
     fields, mask
         As for `static`; snapshots are read one at a time.
     path
-        Of the animation, ``*.gif``.
+        Of the animation, ``*.gif``, or ``*.mp4`` where the program ffmpeg is installed.
     seconds
         That each snapshot is shown.
     dpi
         Of the pictures.
     options
-        More of `static`: truth, channel, wind, projection and so on.
+        More of `static`: truth, channel, wind, storms, projection and so on.
 
     Raises
     ------
     ValueError
         The path ends in something else, or there is no time.
+    FileNotFoundError
+        A film is asked for and there is no ffmpeg.
+    RuntimeError
+        ffmpeg cannot write it; the message has what it said.
     """
-    from PIL import Image
-
     path = Path(path)
-    if path.suffix != ".gif":
-        raise ValueError(f"{path.name} ends in {path.suffix!r}; an animation is written as .gif")
+    if path.suffix not in (".gif", ".mp4"):
+        raise ValueError(f"{path.name} ends in {path.suffix!r}; an animation is written as .gif or .mp4")
     if "time" not in fields.dims:
         raise ValueError(
             f"an animation needs a dimension time, found {tuple(fields.dims)}; static() draws one snapshot"
         )
-    pictures = []
-    for time in range(fields.sizes["time"]):
-        buffer = io.BytesIO()
-        # Not cut to what is drawn, for all pictures have to be equally large.
-        static(fields, mask, time=time, **options).savefig(buffer, format="png", dpi=dpi)
-        pictures.append(Image.open(buffer).convert("RGB").quantize(128))
+    if path.suffix == ".mp4" and shutil.which("ffmpeg") is None:
+        raise FileNotFoundError(
+            f"{path.name}: films are written by ffmpeg, which is not on PATH; install it (apt-get install ffmpeg, "
+            "conda install ffmpeg, brew install ffmpeg) or write a .gif"
+        )
+    # Not cut to what is drawn, for all pictures have to be equally large.
+    figures = (static(fields, mask, time=time, **options) for time in range(fields.sizes["time"]))
+    pictures = (_png(figure, dpi) for figure in figures)
     with beside(path) as new:
-        more = {"save_all": True, "append_images": pictures[1:], "duration": round(1000 * seconds), "loop": 0}
-        pictures[0].save(new, format="GIF", **more)
+        _film(pictures, new, seconds) if path.suffix == ".mp4" else _gif(pictures, new, seconds)
     return path
+
+
+def _png(figure: Any, dpi: int) -> bytes:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=dpi)
+    return buffer.getvalue()
+
+
+def _gif(pictures: Iterator[bytes], path: Path, seconds: float) -> None:
+    from PIL import Image
+
+    first, *rest = [Image.open(io.BytesIO(picture)).convert("RGB").quantize(128) for picture in pictures]
+    first.save(path, format="GIF", save_all=True, append_images=rest, duration=round(1000 * seconds), loop=0)
+
+
+def _film(pictures: Iterator[bytes], path: Path, seconds: float) -> None:
+    """Hand the pictures to ffmpeg one by one, as H.264 that browsers and slides play: even sizes, 4:2:0."""
+    command = ["ffmpeg", "-y", "-loglevel", "error", "-f", "image2pipe", "-framerate", str(1 / seconds), "-i", "-"]
+    command += ["-vf", "pad=ceil(iw/2)*2:ceil(ih/2)*2:color=white", "-pix_fmt", "yuv420p", "-movflags", "+faststart"]
+    with subprocess.Popen([*command, "-f", "mp4", str(path)], stdin=subprocess.PIPE, stderr=subprocess.PIPE) as ffmpeg:
+        assert ffmpeg.stdin is not None
+        try:
+            for picture in pictures:
+                ffmpeg.stdin.write(picture)
+        except BrokenPipeError:
+            pass  # it has ended early, and says why
+        _, said = ffmpeg.communicate()
+    if ffmpeg.returncode:
+        raise RuntimeError(f"ffmpeg could not write {path.name}: {said.decode(errors='replace').strip()}")

@@ -37,12 +37,15 @@ def setup() -> None:
 
     Sends BokehJS and Panel inside the notebook rather than asking a content network for them. The extensions remember
     that they were loaded even when the page that they were loaded into is gone; forgetting that is what makes a
-    second run draw again rather than leave empty frames.
+    second run draw again rather than leave empty frames. Tables show four digits of a number, or all before the point.
     """
     import geoviews as gv
     import holoviews as hv
+    import pandas as pd
     import panel as pn
     from panel.viewable import Viewable
+
+    from climlab_dl.plot import tables
 
     point_cartopy()
     pn.extension._loaded = hv.extension._loaded = False
@@ -52,6 +55,7 @@ def setup() -> None:
     if _inline_styles not in Viewable._preprocessing_hooks:
         Viewable._preprocessing_hooks.append(_inline_styles)
     _show_figures()
+    pd.set_option("display.float_format", tables.number)
 
 
 def _show_figures() -> None:

@@ -11,7 +11,6 @@ import xarray as xr
 
 from climlab_dl.climate import events
 from climlab_dl.climate.fields import CLASSES
-from climlab_dl.climate.snapshots import class_names
 from climlab_dl.climate.tracks import hours_since_first
 from climlab_dl.plot import canvas, layers, styles
 from climlab_dl.plot.outlines import SIDES, Pieces, arrows, contours, outline, tracks
@@ -60,10 +59,8 @@ class Frames:
 
     @property
     def kinds(self) -> list[int]:
-        """Classes that the masks may hold: a class that no rule looked for is not offered."""
-        masks = [self.more[name] for name in ("mask", "truth") if name in self.more]
-        said = {kind for mask in masks for kind in class_names(mask)} if masks else set(range(1, len(CLASSES)))
-        return sorted(said & set(range(1, len(CLASSES))))
+        """Classes that the masks may hold."""
+        return layers.kinds(*(self.more[name] for name in ("mask", "truth") if name in self.more))
 
     @property
     def nbytes(self) -> int:

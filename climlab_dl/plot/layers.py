@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 import numpy as np
 import xarray as xr
 
+from climlab_dl.climate.fields import CLASSES
+from climlab_dl.climate.snapshots import class_names
 from climlab_dl.plot import styles
 
 Layer = TypeVar("Layer", xr.DataArray, xr.Dataset)
@@ -105,6 +107,12 @@ def along(mask: xr.DataArray, fields: xr.DataArray) -> xr.DataArray:
     if mask.sizes["time"] != fields.sizes["time"]:
         raise ValueError(f"the mask has {mask.sizes['time']} snapshots, the fields {fields.sizes['time']}")
     return mask
+
+
+def kinds(*masks: xr.DataArray) -> list[int]:
+    """Classes that masks may hold by their flags, all if there is no mask: what no rule looked for is not offered."""
+    known = set(range(1, len(CLASSES)))
+    return sorted(known & {kind for mask in masks for kind in class_names(mask)} if masks else known)
 
 
 @dataclass(frozen=True, kw_only=True)

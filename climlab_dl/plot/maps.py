@@ -4,7 +4,7 @@
     maps.field(fields.TMQ) * maps.mask(found) * maps.coastline()
     maps.explore(fields, mask=found, truth=drawn)
     maps.static(fields, mask=found, channel="TMQ", path="map.png")
-    maps.animate(fields, mask=found, channel="TMQ", path="storms.gif")
+    maps.animate(fields, mask=found, channel="TMQ", path="storms.gif")    or .mp4
     maps.climatology(found, path="climatology.png")
 
 With several snapshots, the composed layers share one time slider, which reads what it shows from a lazy archive. It

@@ -4,12 +4,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from climlab_dl.climate.fields import CLASSES
 from climlab_dl.files import beside
 from climlab_dl.plot import canvas, coastlines, layers, styles
-from climlab_dl.plot.outlines import Pieces, arrows, contours, outline
+from climlab_dl.plot.outlines import Pieces, arrows, contours, outline, tracks
 
 if TYPE_CHECKING:
     from cartopy.crs import Projection
@@ -26,6 +27,7 @@ def static(
     time: int = 0,
     probabilities: xr.DataArray | None = None,
     wind: tuple[str, str] | None = None,
+    storms: pd.DataFrame | None = None,
     projection: "str | Projection" = "Robinson",
     central_longitude: float = 0.0,
     opacity: float = 0.6,
@@ -37,8 +39,8 @@ def static(
 
     Parameters
     ----------
-    fields, mask, truth, probabilities, wind
-        As for `explore`: the field, classes to fill, classes to outline, contours, arrows.
+    fields, mask, truth, probabilities, wind, storms
+        As for `explore`: the field, classes to fill, classes to outline, contours, arrows, the tracks until this time.
     channel
         Which field; by default the first.
     time
@@ -89,11 +91,13 @@ def static(
     if probabilities is not None:
         chances = layers.along(probabilities, field).isel(time=time).values
         _draw(axes, contours(chances, lat, lon, place), 0.9)
+    if storms is not None:
+        _draw(axes, tracks(storms, np.atleast_1d(field["time"].values)[time], place), 1.6)
     if real is not None:
         _draw(axes, outline(real.values, lat, lon, place), 1.0, cased=True)
     figure.colorbar(image, ax=axes, label=look.label, shrink=0.8, pad=0.02, extend="both")
-    if found is not None or real is not None:
-        _legend(axes, found is not None, real is not None)
+    if masks := [layer for layer in (mask, truth) if layer is not None]:
+        _legend(axes, layers.kinds(*masks), found is not None, real is not None)
     axes.set_title(title if title is not None else f"{look.long_name}  {styles.dates(field)[time]}".strip())
     if path is not None:
         path = Path(path)
@@ -155,11 +159,11 @@ def _draw(axes: "GeoAxes", pieces: Pieces, width: float, *, cased: bool = False)
     axes.add_collection(LineCollection(list(ends), colors=colors, linewidths=width), autolim=False)
 
 
-def _legend(axes: Any, filled: bool, outlined: bool) -> None:
+def _legend(axes: Any, kinds: list[int], filled: bool, outlined: bool) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    handles: list[Any] = [Patch(color=styles.CLASS_COLORS[name], label=name) for name in CLASSES[1:]]
+    handles: list[Any] = [Patch(color=styles.line_color(kind), label=CLASSES[kind]) for kind in kinds]
     if outlined:
         label = "truth, outlined" if filled else "outlined"
         handles.append(Line2D([], [], color="black", label=label))

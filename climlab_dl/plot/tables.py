@@ -1,4 +1,4 @@
-"""The table of storms under the interactive map, linked both ways."""
+"""The table of storms under the interactive map, linked both ways; and how tables show numbers."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -37,6 +37,11 @@ class Storms:
     rows: "ColumnDataSource"
     here: "ColumnDataSource"
     table: "DataTable"
+
+
+def number(value: float) -> str:
+    """Write a number with as many digits as are read: 1,060,225, 281.7, 0.03119."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def storms(table: pd.DataFrame, dates: list[str], canvas: Canvas, figure: Any) -> Storms:

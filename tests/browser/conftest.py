@@ -23,7 +23,7 @@ class Opened:
     errors: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
 
-    def pixels(self, selector: str = ".bk-Figure", number: int = 0) -> np.ndarray:
+    def pixels(self, selector: str = ".bk-Figure:visible", number: int = 0) -> np.ndarray:
         """Colours of an element as it is drawn, (height, width, 3) from 0 to 255."""
         self.page.wait_for_timeout(400)
         png = self.page.locator(selector).nth(number).screenshot()

@@ -8,7 +8,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.mpi, pytest.mar
 
 def test_maps_draw_coastlines_and_their_sliders_move(tour, offline):
     opened = offline(tour / "tour.html")
-    maps = opened.page.locator(".bk-Figure")
+    maps = opened.page.locator(".bk-Figure:visible")
     assert maps.count() >= 3  # fields, labels, detections; the corner plot has more
     opened.keep("tour")
     # Each map has a time slider; those with masks have one of opacity after it.

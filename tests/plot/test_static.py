@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 from matplotlib.colors import to_rgb
 
-from climlab_dl import maps, synthetic
+from climlab_dl import events, maps, synthetic
 from climlab_dl.plot import canvas, styles
 
 
@@ -109,3 +109,16 @@ def test_a_picture_takes_the_old_ones_place_whole(fields, tmp_path):
     maps.static(fields, path=path, dpi=40)
     assert picture(path).ndim == 3
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_tracks_grow_with_time_and_only_classes_sought_are_in_the_legend(fields):
+    storms = events.find(fields.mask, fields)
+    rivers = fields.mask.where(fields.mask == 2, 0).astype(np.int8)
+    rivers.attrs = {"flag_values": np.array([0, 2], np.int8), "flag_meanings": "background river"}
+    lines = []
+    for time in (0, 1):
+        [axes] = [a for a in maps.static(fields, rivers, time=time, storms=storms).axes if hasattr(a, "projection")]
+        lines.append(len(axes.collections[-1].get_paths()))
+        assert [text.get_text() for text in axes.get_legend().get_texts()] == ["river"]
+    assert lines[0] == 0
+    assert lines[1] > 0

@@ -1,0 +1,80 @@
+"""The verb for maps."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from tyro.conf import arg
+
+from climlab_dl.cli.app import Files, app, source_of
+
+
+@app.command(name="map")
+def draw(
+    files: Files,
+    /,
+    *,
+    out: Path,
+    mask: str = "",
+    channel: Annotated[tuple[str, ...], arg(aliases=["-c"])] = (),
+    time: str = "0",
+    wind: bool = False,
+    storms: bool = False,
+    projection: Literal[
+        "PlateCarree", "Robinson", "Mollweide", "Orthographic", "NorthPolarStereo", "SouthPolarStereo"
+    ] = "PlateCarree",
+    central_longitude: float = 0.0,
+) -> None:
+    """Draw climate files and their masks: a picture, a page that answers, or an animation.
+
+    Example: climlab-dl map labelled.nc --out map.html --storms
+
+    Args:
+        files: Files, folders or patterns.
+        out: ``*.png``, ``*.pdf`` or ``*.svg`` for a picture of one time, ``*.html`` for a page with all times, or as
+            many as it can hold, ``*.gif`` or ``*.mp4`` for an animation.
+        mask: Files of the mask that ``climlab-dl detect`` made; by default the mask in the files, if any.
+        channel: Which fields; the first one is drawn. By default TMQ, or what comes first.
+        time: Of a picture: a position, or a date such as 2001-08-14T06.
+        wind: Draw the wind at 850 hPa as arrows.
+        storms: Draw the storms' tracks, and under a page list the storms.
+        projection: Of the map.
+        central_longitude: In the middle of the map, in degrees east.
+    """
+    from climlab_dl import archive, events, maps
+    from climlab_dl.plot import styles
+
+    endings = {".html", ".gif", ".mp4", ".png", ".pdf", ".svg"}
+    if out.suffix not in endings:
+        raise ValueError(f"--out {out} ends in {out.suffix!r}; a map is written as {', '.join(sorted(endings))}")
+    fields = archive.open(source_of(files))
+    marked = archive.open(mask) if mask else fields
+    if "mask" not in marked and (mask or storms):
+        raise ValueError(f"{mask or files[0]} has no mask; climlab-dl label or detect makes one")
+    found = marked.get("mask")
+    channels = list(channel) or [name for name in ("TMQ", "IVT") if name in fields][:1] or None
+    options: Any = {
+        "wind": ("U850", "V850") if wind else None,
+        "storms": events.find(found, fields) if storms else None,
+        "projection": projection,
+        "central_longitude": central_longitude,
+    }
+    if out.suffix == ".html":
+        maps.explore(fields, found, channels=list(channel) or None, **options).save(out)
+    elif out.suffix in (".gif", ".mp4"):
+        maps.animate(fields, found, path=out, channel=channels and channels[0], **options)
+    else:
+        step = _position(styles.dates(fields), time)
+        maps.static(fields, found, path=out, channel=channels and channels[0], time=step, **options)
+    print(out)
+
+
+def _position(dates: list[str], time: str) -> int:
+    """Position of a snapshot that is named by its position or its date."""
+    if time.lstrip("-").isdigit():
+        if not -len(dates) <= int(time) < len(dates):
+            raise ValueError(f"--time {time}: there are {len(dates)} snapshots, numbered from 0 to {len(dates) - 1}")
+        return int(time)
+    named = [step for step, date in enumerate(dates) if date.startswith(time.replace("T", " "))]
+    if not named:
+        raise ValueError(f"--time {time}: no snapshot is of that time; there are {dates[0]} to {dates[-1]}")
+    return named[0]

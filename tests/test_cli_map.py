@@ -1,0 +1,75 @@
+"""Maps from the shell: a picture, a page, an animation, or one line that says what is wrong."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import matplotlib.image
+import pytest
+
+from climlab_dl import archive, synthetic
+from climlab_dl.cli import drawing
+
+PROGRAM = Path(sys.executable).with_name("climlab-dl")
+
+
+@pytest.fixture(scope="module")
+def labelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    fields = synthetic.atmosphere(times=3, shape=(24, 48), seed=1)
+    return archive.save(fields, tmp_path_factory.mktemp("map") / "labelled.nc")
+
+
+def test_the_shell_draws_a_picture(labelled, tmp_path):
+    out = tmp_path / "map.png"
+    verb = (PROGRAM, "map", labelled, "--out", out, "-c", "PSL", "--time", "-1", "--wind", "--projection", "Robinson")
+    done = subprocess.run(verb, capture_output=True, text=True, timeout=200, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"{out}\n"
+    assert matplotlib.image.imread(out).shape[1] > 1000
+
+
+def test_a_page_holds_all_times_and_lists_the_storms(labelled, tmp_path, capsys):
+    drawing.draw((str(labelled),), out=tmp_path / "map.html", channel=("TMQ",), storms=True)
+    page = (tmp_path / "map.html").read_text()
+    assert capsys.readouterr().out == f"{tmp_path / 'map.html'}\n"
+    assert "(${step + 1} of ${dates.length}" in page
+    assert "storm marks" in page
+
+
+def test_an_animation_has_a_picture_a_snapshot(labelled, tmp_path):
+    from PIL import Image
+
+    drawing.draw((str(labelled),), out=tmp_path / "map.gif")
+    with Image.open(tmp_path / "map.gif") as film:
+        assert getattr(film, "n_frames") == 3  # noqa: B009  (GIFs have it, Pillow's base class does not)
+
+
+def test_a_mask_may_lie_in_a_file_of_its_own(labelled, tmp_path):
+    fields = archive.open(labelled)
+    archive.save(fields.drop_vars("mask"), tmp_path / "fields.nc")
+    archive.save(fields[["mask"]], tmp_path / "masks.nc")
+    drawing.draw((str(tmp_path / "fields.nc"),), out=tmp_path / "with.png", mask=str(tmp_path / "masks.nc"))
+    drawing.draw((str(labelled),), out=tmp_path / "same.png")
+    assert (tmp_path / "with.png").read_bytes() == (tmp_path / "same.png").read_bytes()
+    with pytest.raises(ValueError, match=r"fields\.nc has no mask; climlab-dl label or detect makes one"):
+        drawing.draw((str(tmp_path / "fields.nc"),), out=tmp_path / "map.html", storms=True)
+
+
+@pytest.mark.parametrize(
+    ("time", "said"),
+    [("7", "there are 3 snapshots, numbered from 0 to 2"), ("1999-01-01", "no snapshot is of that time; there are ")],
+)
+def test_a_time_that_is_not_there_is_said(labelled, tmp_path, time, said):
+    with pytest.raises(ValueError, match=said):
+        drawing.draw((str(labelled),), out=tmp_path / "map.png", time=time)
+
+
+def test_a_time_is_named_by_its_position_or_its_date():
+    dates = ["2001-08-14 06:00 UTC", "2001-08-14 12:00 UTC", "2001-08-15 06:00 UTC"]
+    named = {"1": 1, "-1": -1, "2001-08-14T12": 1, "2001-08-15": 2, "2001-08-14 06:00": 0}
+    assert {time: drawing._position(dates, time) for time in named} == named
+
+
+def test_an_ending_that_is_no_map_is_said(labelled, tmp_path):
+    with pytest.raises(ValueError, match=r"written as \.gif, \.html"):
+        drawing.draw((str(labelled),), out=tmp_path / "map.doc")
