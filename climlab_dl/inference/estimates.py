@@ -3,7 +3,7 @@
     estimates.as_draws(truth, found, prior=prior)    # a universe's many estimates, taken for its posterior
     estimates.crossed(truth, found, prior=prior)     # posteriors learnt from how other universes were missed
 
-Both give a :class:`climlab_dl.inference.calibration.Calibration`.
+Both give a :class:`climlab_dl.inference.coverage.Calibration`.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from climlab_dl.inference.calibration import Calibration
+from climlab_dl.inference.coverage import Calibration
 from climlab_dl.inference.densities import LinearLikelihood
 
 Array = NDArray[np.float64]

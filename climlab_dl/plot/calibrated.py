@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from climlab_dl.inference.calibration import Calibration
+    from climlab_dl.inference.coverage import Calibration
 
 COLORS = ("#1f77b4", "#d95f02", "#7570b3", "#1b9e77")
 _BAND = {"color": "0.85", "lw": 0}

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from climlab_dl.inference.calibration import Calibration
+from climlab_dl.inference.coverage import Calibration
 from climlab_dl.plot import calibrated
 
 
