@@ -2,44 +2,101 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
 from climlab_dl.cli.app import Files, app, refuse_to_overwrite, source_of
 
+if TYPE_CHECKING:
+    from tqdm import tqdm
+
+    from climlab_dl.inference.outputs import Outputs
+
 
 @app.command
-def detect(files: Files, /, *, detector: Path, out: Path) -> None:
+def detect(
+    files: Files,
+    /,
+    *,
+    detector: tuple[Path, ...],
+    out: Path,
+    probabilities: Literal["none", "packed", "full"] = "none",
+    uncertainty: bool = False,
+    dropout_passes: int = 0,
+    seed: int = 0,
+    regrid: Literal["bilinear", "conservative", "none"] = "bilinear",
+    missing: Literal["refuse", "mean"] = "refuse",
+) -> None:
     """Find cyclones and rivers with a trained network: one output, or under mpiexec one for each input.
 
     Example: mpiexec -n 4 climlab-dl detect "cam5/*.nc" --detector runs/deeplab --out masks
 
     Args:
         files: Files, folders or patterns.
-        detector: A run's folder, or one of its checkpoints.
-        out: ``*.nc`` or ``*.zarr`` for probabilities and mask of all; else a folder for a mask file for each input,
-            where what is done already is not done again.
+        detector: A run's folder, or one of its checkpoints; several are averaged.
+        out: ``*.nc`` or ``*.zarr`` for all inputs together; else a folder for a file for each input, where what is
+            done already is not done again.
+        probabilities: Write them besides the mask, packed into 8-bit integers or in full.
+        uncertainty: Write their entropy too and, for several networks or passes, by how much of it these disagree.
+        dropout_passes: Average each network over so many passes with dropout as in training.
+        seed: Of dropout.
+        regrid: How fields on another grid than the network's get there; ``none`` leaves them on their own.
+        missing: What to do about a channel that the files lack: refuse, or take its mean over the training.
     """
     from climlab_dl import Detector, archive
-    from climlab_dl import detect as find
-
-    network = Detector.load(detector)
-    if out.suffix:
-        refuse_to_overwrite(out, files)
-        print(archive.save(find(network, archive.open(source_of(files))), out))
-        return
-    from tqdm import tqdm
-
     from climlab_dl.inference import outputs
     from climlab_dl.parallel import ranks
 
     inputs = archive.paths(source_of(files))
-    with ranks.joined() as world:
-        made = outputs.share(inputs, outputs.into(out, network), world.rank, world.size)
-        total = len(range(world.rank, len(inputs), world.size))
-        for _ in tqdm(made, total=total, desc="files of rank 0", disable=world.rank > 0):
-            pass
+    if out.suffix:
+        refuse_to_overwrite(out, files)
+    make = outputs.into(
+        out.parent if out.suffix else out,
+        Detector.load(*detector, dropout_passes=dropout_passes, seed=seed),
+        probabilities=probabilities,
+        uncertainty=uncertainty,
+        regrid=None if regrid == "none" else regrid,
+        missing=missing,
+    )
+    # Ranks end at different times, and the last word waits for all.
+    with ranks.joined(timeout=30 * 86400.0) as world:
+        if out.suffix:
+            if world.size > 1:
+                raise ValueError(f"--out {out} is one file, and there are {world.size} ranks; give a folder")
+            print(_detect_together(inputs, make, out))
+            return
+        outputs.refuse_same_names(inputs, make)
+        mine = inputs[world.rank :: world.size]
+        waiting = [source for source in mine if not make.done(source)]
+        made = [outputs.Made(source=source, path=make.path(source)) for source in mine if source not in waiting]
+        with _files_bar(len(waiting), world.rank) as bar:
+            for number, one in enumerate(outputs.share(waiting, make, progress=bar.update), start=1):
+                made.append(one)
+                bar.n = number
+        made = outputs.gather(made)
+    if world.rank == 0:
+        print(f"{len(outputs.settle(made))} files in {out}")
+
+
+def _detect_together(inputs: list[Path], make: "Outputs", out: Path) -> Path:
+    from climlab_dl import archive
+    from climlab_dl.inference import netcdf
+
+    found = make.find(archive.open(inputs))
+    if out.suffix != ".nc":
+        return archive.save(found, out)
+    with _files_bar(1, 0) as bar:
+        netcdf.write(found, out, packed=make.probabilities == "packed", progress=bar.update)
+    return out
+
+
+def _files_bar(total: int, rank: int) -> "tqdm[Any]":
+    """Bar that a part of a file advances, too, so that few long files have a time of arrival as well."""
+    from tqdm import tqdm
+
+    shown = "{l_bar}{bar}| {n:.1f}/{total} [{elapsed}<{remaining}]"
+    return tqdm(total=total, desc=f"files of rank {rank}", bar_format=shown, disable=rank > 0)
 
 
 @app.command

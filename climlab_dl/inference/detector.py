@@ -88,7 +88,7 @@ class Detector:
             A file is damaged, a run is not one that makes masks, networks differ in channels, classes or grid, or
             have no dropout that ``dropout_passes`` could use.
         """
-        paths = [checkpoint_of(one) for one in (path, *more)]
+        paths = [checkpoint_of(one).absolute() for one in (path, *more)]
         return _load([(one, fingerprint(one)) for one in paths], dropout_passes, seed)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -1,35 +1,50 @@
 """Detection over a whole archive: one output for each input file, by as many processes as there are.
 
-    engines.map(make, files)                                    in a notebook, on its engines
-    for path in outputs.share(files, make, rank, ranks): ...    in a batch script, on its ranks
+    engines.detect("runs/deeplab", files, "masks")                  in a notebook, on its engines
+    for made in outputs.share(files, make, rank, ranks): ...        in a batch script, on its ranks
 
-where ``make = outputs.into("masks", detector)``; what `parallel.archive_map.dask_workers` gives takes it too.
+where ``make = outputs.into("masks", detector)``; what `parallel.archive_map.dask_workers` gives takes ``make.attempt``.
 
-An output that is there and was made by the same weights and options is not made again, so a job that was killed is
-simply started again. Outputs of the same input by the same weights are the same, byte by byte.
+An output that is there, is no older than its input, and was made by the same weights and options is not made again, so
+a job that was killed is simply started again. Outputs of the same input by the same weights are the same, byte by byte.
 """
 
-from collections import deque
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+import json
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import xarray as xr
-from xarray.backends.netCDF4_ import NETCDF4_PYTHON_LOCK
 
 from climlab_dl.climate import archive
 from climlab_dl.climate.regrid import Method
-from climlab_dl.files import beside
+from climlab_dl.inference import netcdf
 from climlab_dl.inference.detect import detect
 from climlab_dl.inference.detector import Detector
+from climlab_dl.parallel import ranks
 
-# Threads that read and compute ahead while the snapshot before is written.
-THREADS = 3
-# Probabilities packed into 8-bit integers have so many steps from 0 to 1, and one number left for no data.
-STEPS = 254
+Progress = Callable[[float], object]
+# So many of the inputs that failed are named.
+NAMED = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Made:
+    """What became of an input: the output's path, or what went wrong.
+
+    Attributes
+    ----------
+    source, path
+        The input, and its output.
+    error
+        Empty where there is one.
+    """
+
+    source: Path
+    path: Path
+    error: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,13 +54,13 @@ class Outputs:
     Parameters
     ----------
     detector
-        The network; each process reads its checkpoint once.
+        The network, or several; each process reads their checkpoints once.
     folder
         Where outputs go, under the names of their inputs.
     probabilities
         Keep the probabilities besides the mask: not, packed to steps of 1/254, or as they are.
-    regrid, missing
-        As for `detect`.
+    regrid, missing, uncertainty
+        As for `detect`. What tells the uncertainty is packed where probabilities are.
     """
 
     detector: Detector
@@ -53,6 +68,7 @@ class Outputs:
     probabilities: Literal["none", "packed", "full"] = "none"
     regrid: Method | None = "bilinear"
     missing: Literal["refuse", "mean"] = "refuse"
+    uncertainty: bool = False
 
     def __post_init__(self) -> None:
         if self.probabilities not in ("none", "packed", "full"):
@@ -63,95 +79,61 @@ class Outputs:
         return self.folder / f"{Path(source).stem}.nc"
 
     def done(self, source: str | Path) -> bool:
-        """Whether the output is there, made by these weights with these options."""
+        """Whether the output is there, is no older than the input, and was made by these weights with these options."""
         path = self.path(source)
-        if not path.exists():
+        if not path.exists() or path.stat().st_mtime_ns < Path(source).stat().st_mtime_ns:
             return False
-        with xr.open_dataset(path, engine="netcdf4") as there:
-            return there.attrs.get("made_by") == self._made_by(source)
+        try:
+            with xr.open_dataset(path, engine="netcdf4") as there:
+                return there.attrs.get("made_by") == self._made_by(source)
+        except OSError:  # no NetCDF, or a damaged one: made anew
+            return False
 
-    def __call__(self, source: str | Path) -> Path:
+    def __call__(self, source: str | Path, progress: Progress = lambda share: None) -> Path:
         """Make the output of an input, unless it is done.
+
+        Parameters
+        ----------
+        source
+            The input.
+        progress
+            Called with the share of the input that each snapshot is, when it is written.
 
         Raises
         ------
         ValueError
-            The output would take the input's place.
+            The output would take the input's place, or the input is not what the network can look at.
         """
         path = self.path(source)
         if path.resolve() == Path(source).resolve():
             raise ValueError(f"the output would take the place of {source}; choose another folder")
         if self.done(source):
             return path
-        fields = archive.open(source)
-        found = detect(self.detector, fields, regrid=self.regrid, missing=self.missing)
-        if self.probabilities == "none":
-            found = found.drop_vars(["probabilities", "class"])
-        found = found.assign_attrs(made_by=self._made_by(source)).drop_encoding()
-        with beside(path) as new:
-            _write(found, new, packed=self.probabilities == "packed")
+        for unfinished in self.folder.glob(f".{path.name}.*"):  # of a process that was killed
+            shutil.rmtree(unfinished, ignore_errors=True)
+        found = self.find(archive.open(source)).assign_attrs(made_by=self._made_by(source))
+        netcdf.write(found, path, packed=self.probabilities == "packed", progress=progress)
         return path
+
+    def attempt(self, source: str | Path, progress: Progress = lambda share: None) -> Made:
+        """Make the output of an input, or say why it cannot be made, so that others need not wait for a bad file."""
+        try:
+            return Made(source=Path(source), path=self(source, progress))
+        except Exception as error:  # whatever is wrong with this file is its own affair
+            return Made(source=Path(source), path=self.path(source), error=f"{error}" or type(error).__name__)
+
+    def find(self, fields: xr.Dataset) -> xr.Dataset:
+        """Detect as the options say; nothing is computed yet."""
+        # Nothing is looked at twice, so nothing is kept.
+        detector = replace(self.detector, cache_bytes=0)
+        options: dict[str, Any] = {"regrid": self.regrid, "missing": self.missing, "uncertainty": self.uncertainty}
+        found = detect(detector, fields, **options)
+        return found.drop_vars(["probabilities", "class"]) if self.probabilities == "none" else found
 
     def _made_by(self, source: str | Path) -> str:
         options = f"regrid={self.regrid} missing={self.missing} probabilities={self.probabilities}"
-        return f"{self.detector.identity} {Path(source).name} {options}"
-
-
-def _write(found: xr.Dataset, path: Path, *, packed: bool) -> None:
-    """Write snapshot after snapshot, in order, while threads compute and read those to come.
-
-    In order, for chunks would otherwise lie in the file as threads happened to finish them.
-    """
-    import netCDF4
-
-    coordinates = found.drop_vars(list(found.data_vars))
-    coordinates.to_netcdf(path, engine="netcdf4", encoding={str(name): {"_FillValue": None} for name in found.coords})
-    with NETCDF4_PYTHON_LOCK:
-        file = netCDF4.Dataset(path, "a")
-    try:
-        for name, variable in found.data_vars.items():
-            _declare(file, str(name), variable, packed=packed and name == "probabilities")
-        for step, snapshot in enumerate(_ahead(found)):
-            at = (step,) if "time" in found.dims else ()
-            for name, variable in snapshot.data_vars.items():
-                values = variable.values
-                if packed and name == "probabilities":
-                    values = np.where(np.isnan(values), -128, np.rint((values - 0.5) * STEPS)).astype(np.int8)
-                with NETCDF4_PYTHON_LOCK:
-                    file[str(name)][at] = values
-    finally:
-        with NETCDF4_PYTHON_LOCK:
-            file.close()
-
-
-def _declare(file: Any, name: str, variable: xr.DataArray, *, packed: bool) -> None:
-    chunk = tuple(1 if dim == "time" else size for dim, size in variable.sizes.items())
-    kind, fill = ("i1", np.int8(-128)) if packed else (variable.dtype, False if name == "mask" else np.float32(np.nan))
-    with NETCDF4_PYTHON_LOCK:
-        for dim, size in variable.sizes.items():
-            if dim not in file.dimensions:
-                file.createDimension(str(dim), size)
-        how = {"compression": "zlib", "complevel": 1, "shuffle": True, "chunksizes": chunk, "fill_value": fill}
-        made = file.createVariable(name, kind, variable.dims, **how)
-        made.set_auto_maskandscale(False)
-        made.setncatts(variable.attrs)
-        if packed:
-            made.setncatts({"scale_factor": 1 / STEPS, "add_offset": 0.5})
-
-
-def _ahead(found: xr.Dataset) -> Iterator[xr.Dataset]:
-    """Give the snapshots in order, computed a few ahead of their use."""
-    if "time" not in found.dims:
-        yield found.compute()
-        return
-    with ThreadPoolExecutor(THREADS) as pool:
-        waiting: deque[Future[xr.Dataset]] = deque()
-        for step in range(found.sizes["time"]):
-            waiting.append(pool.submit(found.isel(time=step).compute, scheduler="synchronous"))
-            if len(waiting) > THREADS:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+        uncertainty = " uncertainty" if self.uncertainty else ""
+        return f"{self.detector.identity} {Path(source).name} {options}{uncertainty}"
 
 
 def into(folder: str | Path, detector: Detector | str | Path, **options: Any) -> Outputs:
@@ -161,8 +143,15 @@ def into(folder: str | Path, detector: Detector | str | Path, **options: Any) ->
     return Outputs(detector=detector, folder=Path(folder), **options)
 
 
-def share(sources: Sequence[str | Path], outputs: Outputs, rank: int = 0, ranks: int = 1) -> Iterator[Path]:
-    """Make a rank's share of the outputs, one after the other.
+def share(
+    sources: Sequence[str | Path],
+    outputs: Outputs,
+    rank: int = 0,
+    size: int = 1,
+    *,
+    progress: Progress = lambda share: None,
+) -> Iterator[Made]:
+    """Make a rank's share of the outputs, one after the other; a bad input does not keep the others waiting.
 
     Parameters
     ----------
@@ -170,16 +159,49 @@ def share(sources: Sequence[str | Path], outputs: Outputs, rank: int = 0, ranks:
         Input files, in the same order on every rank.
     outputs
         From `into`.
-    rank, ranks
+    rank, size
         Which share, of how many.
+    progress
+        Called with the share of an input that each snapshot is, when it is written.
 
     Raises
     ------
     ValueError
         Two inputs would have the same output.
     """
+    refuse_same_names(sources, outputs)
+    for source in sources[rank::size]:
+        yield outputs.attempt(source, progress)
+
+
+def refuse_same_names(sources: Sequence[str | Path], outputs: Outputs) -> None:
+    """Raise ValueError where two inputs would have the same output."""
+    seen: set[Path] = set()
     names = [outputs.path(source) for source in sources]
-    twice = sorted({str(name) for name in names if names.count(name) > 1})
-    if twice:
+    if twice := sorted({str(name) for name in names if name in seen or seen.add(name)}):
         raise ValueError(f"several inputs would be written to {', '.join(twice)}; detect them into different folders")
-    yield from map(outputs, sources[rank::ranks])
+
+
+def gather(made: Iterable[Made]) -> list[Made]:
+    """Collect what became of the inputs of all ranks, on every rank."""
+    mine = json.dumps([[str(one.source), str(one.path), one.error] for one in made])
+    texts = [ranks.broadcast_text(mine, "what became of the files", source=rank) for rank in range(ranks.size())]
+    rows = [row for text in texts for row in json.loads(text)]
+    return [Made(source=Path(source), path=Path(path), error=error) for source, path, error in rows]
+
+
+def settle(made: Iterable[Made]) -> list[Path]:
+    """Give the outputs' paths.
+
+    Raises
+    ------
+    RuntimeError
+        If some could not be made: which, and why; the others are there.
+    """
+    made = list(made)
+    failed = [one for one in made if one.error]
+    if failed:
+        lines = [f"{one.source}: {one.error}" for one in failed[:NAMED]]
+        more = [f"and {len(failed) - NAMED} more"] if len(failed) > NAMED else []
+        raise RuntimeError("\n  ".join([f"{len(failed)} of {len(made)} files failed:", *lines, *more]))
+    return [one.path for one in made]

@@ -1,5 +1,6 @@
 """One output for each input: made once, made again only for other weights, the same byte by byte."""
 
+import os
 import pickle
 import subprocess
 import sys
@@ -46,7 +47,7 @@ def files(tmp_path_factory):
 
 
 def test_each_output_holds_what_detection_finds(weights, files, tmp_path):
-    made = list(outputs.share(files, outputs.into(tmp_path, weights)))
+    made = outputs.settle(outputs.share(files, outputs.into(tmp_path, weights)))
     assert [path.name for path in made] == ["day0.nc", "day2.nc"]
     for path, source in zip(made, files, strict=True):
         expected = detect(Detector.load(weights), archive.open(source)).mask
@@ -77,6 +78,48 @@ def test_other_weights_or_options_make_it_again(weights, files, tmp_path):
     assert outputs.into(tmp_path, other).done(files[0])
 
 
+def test_an_input_that_changed_or_an_output_that_is_damaged_is_made_again(weights, files, tmp_path):
+    source = tmp_path / "day.nc"
+    source.write_bytes(files[0].read_bytes())
+    make = outputs.into(tmp_path / "out", weights)
+    path = make(source)
+    first, when = path.read_bytes(), path.stat().st_mtime_ns
+    os.utime(source, ns=(when + 1, when + 1))
+    assert not make.done(source)
+    os.utime(source, ns=(when - 1, when - 1))
+    assert make.done(source)
+    path.write_bytes(first[: len(first) // 2])
+    assert not make.done(source)
+    assert make(source).read_bytes() == first
+
+
+def test_a_bad_input_does_not_keep_the_others_waiting_and_is_named_at_the_end(weights, files, tmp_path):
+    bad = tmp_path / "bad.nc"
+    bad.write_bytes(files[0].read_bytes()[:1000])
+    dry = archive.save(archive.open(files[0])[["PSL"]], tmp_path / "dry.nc")
+    make = outputs.into(tmp_path / "out", weights)
+    made = list(outputs.share([bad, files[0], dry, files[1]], make))
+    assert [bool(one.error) for one in made] == [True, False, True, False]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["day0.nc", "day2.nc"]
+    with pytest.raises(RuntimeError, match=r"(?s)2 of 4 files failed:.*bad\.nc: .*dry\.nc: .*no field 'TMQ'"):
+        outputs.settle(made)
+
+
+def test_each_snapshot_advances_the_progress_by_its_share_of_the_file(weights, files, tmp_path):
+    shares: list[float] = []
+    list(outputs.share(files, outputs.into(tmp_path, weights), progress=shares.append))
+    assert shares == [0.5, 0.5, 0.5, 0.5]
+
+
+def test_uncertainty_is_written_and_packed_where_probabilities_are(weights, files, tmp_path):
+    path = outputs.into(tmp_path, weights, probabilities="packed", uncertainty=True)(files[0])
+    expected = detect(Detector.load(weights), archive.open(files[0]), uncertainty=True).entropy
+    with xr.open_dataset(path) as found:
+        assert found.entropy.encoding["dtype"] == np.int8
+        assert float(abs(found.entropy - expected).max()) <= np.log(3) / 2 / 254 + 1e-6
+    assert not outputs.into(tmp_path, weights, probabilities="packed").done(files[0])
+
+
 def test_packed_probabilities_err_by_at_most_half_a_step(weights, files, tmp_path):
     path = outputs.into(tmp_path, weights, probabilities="packed")(files[0])
     expected = detect(Detector.load(weights), archive.open(files[0])).probabilities
@@ -87,7 +130,7 @@ def test_packed_probabilities_err_by_at_most_half_a_step(weights, files, tmp_pat
 
 def test_ranks_share_the_inputs_without_overlap(weights, files, tmp_path):
     make = outputs.into(tmp_path, weights)
-    shares = [list(outputs.share(files, make, rank, 2)) for rank in range(2)]
+    shares = [outputs.settle(outputs.share(files, make, rank, 2)) for rank in range(2)]
     assert [[path.name for path in share] for share in shares] == [["day0.nc"], ["day2.nc"]]
 
 
@@ -101,19 +144,19 @@ def test_it_travels_to_another_process_as_its_checkpoints_path(weights, files, t
 @pytest.mark.slow
 def test_a_job_that_was_killed_goes_on_where_it_was(weights, files, tmp_path):
     script = (
-        "import os, sys\nfrom climlab_dl.inference import outputs\n"
+        "import os, sys\nfrom climlab_dl.inference import netcdf, outputs\n"
         "make = outputs.into(sys.argv[1], sys.argv[2])\nmake(sys.argv[3])\n"
         "def half(*_, **__):\n    os.kill(os.getpid(), 9)\n"
-        "outputs._ahead = half\nmake(sys.argv[4])\n"
+        "netcdf._ahead = half\nmake(sys.argv[4])\n"
     )
     command = [sys.executable, "-c", script, str(tmp_path), str(weights), *map(str, files)]
     assert subprocess.run(command, check=False).returncode == -9
     make = outputs.into(tmp_path, weights)
     assert [make.done(source) for source in files] == [True, False]
     when = make.path(files[0]).stat().st_mtime_ns
-    for _ in outputs.share(files, make):
-        pass
+    outputs.settle(outputs.share(files, make))
     assert [make.done(source) for source in files] == [True, True]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["day0.nc", "day2.nc"]
     assert make.path(files[0]).stat().st_mtime_ns == when
 
 
@@ -130,7 +173,8 @@ def test_what_cannot_be_is_refused(weights, files, tmp_path):
 @pytest.mark.mpi
 @pytest.mark.slow
 def test_two_ranks_make_what_one_process_makes_byte_by_byte(weights, files, tmp_path, mpiexec):
-    alone = [path.read_bytes() for path in outputs.share(files, outputs.into(tmp_path / "alone", weights))]
+    made = outputs.settle(outputs.share(files, outputs.into(tmp_path / "alone", weights)))
+    alone = [path.read_bytes() for path in made]
     script = Path(__file__).parents[1] / "mpi" / "share_detections.py"
     said = mpiexec(2, script, str(weights), str(tmp_path / "both"), *map(str, files))
     assert sorted(said.split("\n")[:2]) == ["0 day0.nc", "1 day2.nc"]

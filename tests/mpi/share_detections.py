@@ -8,5 +8,5 @@ from climlab_dl.parallel import ranks
 if __name__ == "__main__":
     checkpoint, folder, *files = sys.argv[1:]
     with ranks.joined() as world:
-        for path in outputs.share(files, outputs.into(folder, checkpoint), world.rank, world.size):
-            print(world.rank, path.name, flush=True)
+        for made in outputs.share(files, outputs.into(folder, checkpoint), world.rank, world.size):
+            print(world.rank, made.path.name, flush=True)

@@ -6,11 +6,18 @@ from pathlib import Path
 
 import cloudpickle
 import pytest
+import torch
 import xarray as xr
 
 from climlab_dl.climate import archive
+from climlab_dl.inference.detect import Detector, detect
+from climlab_dl.models.deeplab import DeepLab
 from climlab_dl.parallel import archive_map
 from climlab_dl.parallel.cluster.engines import Engines
+from climlab_dl.training import checkpoint
+from climlab_dl.training.climate_archive import ClimateArchive
+from climlab_dl.training.losses import WeightedCrossEntropy
+from climlab_dl.training.run import Run
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
@@ -99,3 +106,33 @@ def test_dask_mpi_with_too_few_ranks_is_refused(mpiexec: Callable[..., str], tmp
         "    print(error)\n"
     )
     assert "dask-mpi has 1 ranks and needs 3" in mpiexec(1, script)
+
+
+@pytest.fixture(scope="module")
+def detector(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Checkpoint of a network that was never trained."""
+    torch.manual_seed(0)
+    data = ClimateArchive(source="sample", channels=("TMQ", "PSL"))
+    run = Run(data=data, model=DeepLab.small(), loss=WeightedCrossEntropy(), steps=1)
+    facts = {"channels": ["TMQ", "PSL"], "classes": ["background", "cyclone", "river"]}
+    facts |= {"mean": torch.tensor([20.0, 101000.0]), "std": torch.tensor([10.0, 1000.0])}
+    state = {"run": run.to_json(), "model": run.model.build(2, 3).state_dict(), "statistics": facts, "step": 1}
+    checkpoint.save(path := tmp_path_factory.mktemp("detector") / "weights.pt", state)
+    return path
+
+
+@pytest.mark.mpi
+def test_engines_detect_in_every_file_that_can_be_read(
+    engines: Engines, sample: Path, detector: Path, tmp_path: Path
+) -> None:
+    files = sorted(sample.glob("*.nc"))[-2:]
+    made = engines.detect(Detector.load(detector, detector), files, tmp_path / "masks", uncertainty=True)
+    assert [path.name for path in made] == [path.name for path in files]
+    expected = detect(Detector.load(detector), archive.open(files[0])).mask
+    with xr.open_dataset(made[0]) as found:
+        assert (found.mask == expected).all()
+        assert "mutual_information" in found
+    (tmp_path / "bad.nc").write_bytes(files[0].read_bytes()[:500])
+    with pytest.raises(RuntimeError, match=r"(?s)1 of 2 files failed:.*bad\.nc"):
+        engines.detect(detector, [tmp_path / "bad.nc", files[1]], tmp_path / "others")
+    assert [path.name for path in (tmp_path / "others").iterdir()] == [files[1].name]

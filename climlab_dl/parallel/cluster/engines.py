@@ -169,6 +169,40 @@ class Engines:
         name = description or getattr(function, "__name__", type(function).__name__)
         return calls.on_each(self._idle_launch(), function, list(items), name)
 
+    def detect(
+        self, detector: Any, files: str | Path | Iterable[str | Path], folder: str | Path, **options: Any
+    ) -> list[Path]:
+        """Find cyclones and rivers in many files, each on whichever rank is free; what is done is not done again.
+
+        Parameters
+        ----------
+        detector
+            A :class:`climlab_dl.Detector`, or the run's folder or checkpoint of one.
+        files
+            As for :func:`climlab_dl.archive.open`.
+        folder
+            Gets an output for each input, under its name.
+        **options
+            Of :class:`climlab_dl.outputs.Outputs`: ``probabilities``, ``uncertainty``, ``regrid``, ``missing``.
+
+        Returns
+        -------
+        list of Path
+            The outputs, in the order of the files.
+
+        Raises
+        ------
+        RuntimeError
+            If some files failed, with why; the others' outputs are there.
+        """
+        from climlab_dl.climate import archive
+        from climlab_dl.inference import outputs
+
+        make = outputs.into(Path(folder).absolute(), detector, **options)
+        inputs = [path.absolute() for path in archive.paths(files if isinstance(files, str | Path) else list(files))]
+        outputs.refuse_same_names(inputs, make)
+        return outputs.settle(self.map(make.attempt, inputs, description="detect"))
+
     def call(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
         """Run a function on all ranks at once, for instance one that uses MPI; returns the results by rank.
 
@@ -194,18 +228,30 @@ class Engines:
             self._running_launch().close()
             self._launch = self._start()
 
+    @property
+    def closed(self) -> bool:
+        """Whether they have been closed, or are being closed."""
+        return self._closed
+
     def close(self) -> None:
         """Stop what is training at its next step, then end all ranks; harmless if already closed.
 
-        A training that was started with ``detach=True`` goes on, and its ranks end with it.
+        A training that was started with ``detach=True`` goes on, and its ranks end with it. Interrupting the wait for
+        the next step ends the ranks at once.
         """
         training = self._active_training()
-        if training and not training.detach and not self._launch.died():
-            training.ask_to_stop(timeout=_PATIENCE)
+        try:
+            if training and not training.detach and not self._launch.died():
+                training.ask_to_stop(timeout=_PATIENCE)
+        finally:
+            self._end(training)
+
+    def _end(self, training: Training | None) -> None:
+        # Said before a restart that is under way is waited for.
+        self._closed, again = True, self._closed
         with self._life:
-            if self._closed:
+            if again:
                 return
-            self._closed = True
             if training and training.detach:
                 self._launch.leave()
             else:
