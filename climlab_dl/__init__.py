@@ -25,6 +25,7 @@ _FRONT_DOOR = {
     "outputs": "climlab_dl.inference.outputs",
     "posterior": "climlab_dl.inference.posterior",
     "calibration": "climlab_dl.inference.calibration",
+    "estimates": "climlab_dl.inference.estimates",
     "curves": "climlab_dl.plot.curves",
     "live": "climlab_dl.plot.live",
     "maps": "climlab_dl.plot.maps",

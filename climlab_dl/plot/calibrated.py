@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from climlab_dl.plot.paper import written
-
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -39,6 +37,8 @@ def calibration(checked: "Calibration", *, path: str | Path | None = None) -> "F
         The bands of the ranks and of TARP hold 95% of whole curves, those of the coverage 95% at each level.
     """
     from matplotlib.figure import Figure
+
+    from climlab_dl.plot.paper import written
 
     figure = Figure(figsize=(10.5, 3.4), layout="constrained")
     ranks, coverage, joint = figure.subplots(1, 3, sharey=True)
@@ -74,6 +74,7 @@ def predicted(checked: "Calibration", *, path: str | Path | None = None) -> "Fig
     """
     from matplotlib.figure import Figure
 
+    from climlab_dl.plot.paper import written
     from climlab_dl.plot.posteriors import label
 
     truth, draws = checked.in_physical(checked.truth), checked.in_physical(checked.draws)

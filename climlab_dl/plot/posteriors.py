@@ -4,6 +4,7 @@
     posteriors.corner({"network": draws, "power spectrum": others}, truth=volume.parameters)
     posteriors.volume(volume)
     posteriors.static(draws, truth=volume.parameters, path="corner.png")
+    posteriors.calibration(checked), posteriors.predicted(checked)
 
 The brushing is done by the page itself, so it works in a saved notebook without a kernel.
 """
@@ -17,13 +18,14 @@ import pandas as pd
 
 from climlab_dl.plot import credible, spectra
 from climlab_dl.plot.brushing import Brush
+from climlab_dl.plot.calibrated import calibration, predicted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from climlab_dl.cosmology.volumes import Volume
 
-__all__ = ["corner", "label", "static", "volume", "volume_static"]
+__all__ = ["calibration", "corner", "label", "predicted", "static", "volume", "volume_static"]
 
 Draws = pd.DataFrame | Mapping[str, pd.DataFrame]
 Span = Literal["prior", "draws"]
