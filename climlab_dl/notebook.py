@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from climlab_dl import execution
 from climlab_dl.files import beside
 
 if TYPE_CHECKING:
@@ -60,6 +61,9 @@ def execute(path: Path, out_folder: Path, parameters: Mapping[str, Any] | None =
         The notebook has no such parameter.
     RuntimeError
         A cell failed; the message has the cell and its error.
+    KeyboardInterrupt
+        SIGINT or SIGTERM came. Trainings have written a checkpoint, nothing runs any more, and the message says what
+        was kept.
     """
     import nbformat
     from nbclient import NotebookClient
@@ -86,7 +90,13 @@ def execute(path: Path, out_folder: Path, parameters: Mapping[str, Any] | None =
         )
         try:
             # Connection files of clusters, history and profiles of this run stay out of the user's own.
-            client.execute(env=os.environ | {"IPYTHONDIR": ipython})
+            execution.execute(client, os.environ | {"IPYTHONDIR": ipython}, out_folder, diary.say)
+        except KeyboardInterrupt as interrupt:
+            signal, kept = interrupt.args
+            raise KeyboardInterrupt(
+                f"{path.name} was stopped by {signal} at {diary.here}; {out_folder} keeps the notebook so far and "
+                f"{kept}, and the same command goes on from there"
+            ) from None
         except (CellExecutionError, CellTimeoutError, DeadKernelError) as failure:
             raise RuntimeError(f"{path.name} failed at {diary.here}:\n{failure}") from failure
         finally:
@@ -209,7 +219,7 @@ class _Diary:
         if cell.cell_type == "code":
             self.here = self._titles[cell_index]
             self._since = time.monotonic()
-            self._say(self.here)
+            self.say(self.here)
 
     def complete(self, cell: Any, cell_index: int, execute_reply: Any) -> None:
         self._since = None
@@ -217,15 +227,15 @@ class _Diary:
     def close(self) -> None:
         self._done.set()
         self._pulse.join()
-        self._say("end")
+        self.say("end")
 
     def _beat(self) -> None:
         while not self._done.wait(HEARTBEAT):
             since = self._since
             if since is not None and time.monotonic() - since > HEARTBEAT:
-                self._say(f"{self.here} … {time.monotonic() - since:.0f} s")
+                self.say(f"{self.here} … {time.monotonic() - since:.0f} s")
 
-    def _say(self, text: str) -> None:
+    def say(self, text: str) -> None:
         print(f"[{time.monotonic() - self.began:6.1f} s] {text}", flush=True)
 
 

@@ -1,6 +1,7 @@
 """The same verbs for the shell and for batch scripts; each imports what it needs when it is called.
 
-Exit codes: 0 done, 1 something in the data is wrong (``check``) or a step failed, 2 wrong use.
+Exit codes: 0 done, 1 something in the data is wrong (``check``) or a step failed, 2 wrong use,
+130 stopped by Ctrl-C or SIGTERM.
 """
 
 import sys
@@ -26,5 +27,6 @@ def main() -> None:
         app.cli(prog="climlab-dl", description=__doc__)
     except (OSError, ValueError, RuntimeError) as error:
         sys.exit(f"climlab-dl: {error}")
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
+        print(f"climlab-dl: {interrupt or 'interrupted'}", file=sys.stderr)
         sys.exit(130)
