@@ -38,7 +38,7 @@ def curves(progress: "pd.DataFrame", title: str = "", *, steps: int = 0) -> "Fig
     Returns
     -------
     Figure
-        Two panels. The loss axis is logarithmic where all losses are positive.
+        Two panels. The loss axis is logarithmic where losses are positive and of several sizes.
     """
     figure, left, right, end = _panels(title, steps, [progress])
     _draw_loss(left, {"": progress})
@@ -125,7 +125,8 @@ def _draw_loss(axes: "Axes", runs: "Mapping[str, pd.DataFrame]") -> None:
     for number, (step, loss) in enumerate(known.values()):
         color = f"C{number}" if len(known) > 1 else "#1b4f8a"
         axes.plot(step, loss, color=color, linewidth=1.5, marker="." if len(loss) == 1 else None)
-    if np.all(losses > 0):
+    # Over a short range a logarithmic axis has no tick to be read by.
+    if np.all(losses > 0) and losses.max() > 3 * losses.min():
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
@@ -147,13 +148,17 @@ def _draw_metrics(axes: "Axes", progress: "pd.DataFrame", end: int) -> None:
             error, values = values[-1], values / baseline
             symbol, _, unit = label(of).rstrip(")").partition(" (")
             # In the parameter's unit; the mean over parameters has none.
-            physical = f"{error:.2g} of {baseline[0]:.2g} {unit}".strip()
+            physical = f"{_two_digits(error)} of {_two_digits(baseline[0])} {unit}".strip()
             text = f"{symbol} {values[-1]:.2f}" + (f" ({physical})" if of != "mean" else "")
         elif len(baseline):
             axes.axhline(baseline[0], color=color, linewidth=0.9, linestyle="--")
         axes.plot(step, values, color=color, linewidth=2.2 if of == "mean" else 1.4, marker="o", markersize=3)
         labels.append((float(values[-1]), text, color))
     _finish(axes, labels, end, kind)
+
+
+def _two_digits(value: float) -> str:
+    return f"{value:#.2g}".rstrip(".")
 
 
 def _finish(axes: "Axes", labels: list[tuple[float, str, str]], end: int, kind: str, which: str = "") -> None:
@@ -181,8 +186,14 @@ def _label_ends(axes: "Axes", labels: list[tuple[float, str, str]], end: int) ->
     low, high = axes.get_ylim()
     high = max(high, 1.05 * max(value for value, _, _ in labels))
     axes.set_ylim(low, high)
-    apart, above = 0.085 * (high - low), float("inf")
-    for value, text, color in sorted(labels, reverse=True):
-        above = min(value, above - apart)
+    apart = 0.085 * (high - low)
+    labels = sorted(labels, reverse=True)
+    heights = [value for value, _, _ in labels]
+    for below in range(1, len(heights)):
+        heights[below] = min(heights[below], heights[below - 1] - apart)
+    # What was pushed below the axis goes up again, and with it what stands in its way.
+    for height, at in enumerate(reversed(range(len(heights)))):
+        heights[at] = max(heights[at], low + height * apart)
+    for (_, text, color), height in zip(labels, heights, strict=True):
         place = {"xytext": (4, 0), "textcoords": "offset points", "va": "center"}
-        axes.annotate(text, (end, above), color=color, fontsize=8, **place)
+        axes.annotate(text, (end, height), color=color, fontsize=8, **place)

@@ -74,7 +74,7 @@ def _draw_masks(figure: "Figure", seen: "xr.Dataset") -> None:
     handles = [Patch(color=color, label=f"{name}, IoU {score}") for name, color, score in legend]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False, fontsize=9)
     # Of "time of archive" the time is enough.
-    sample = str(seen.attrs["sample"]).partition(" of ")[0]
+    sample = str(seen.attrs["sample"]).partition(" of ")[0].replace("T", " ")
     figure.suptitle(f"held-out snapshot {sample}", fontsize=10, x=0.01, ha="left")
 
 
@@ -120,4 +120,4 @@ def _draw_parameter(axes: "Axes", name: str, truth: np.ndarray, estimate: np.nda
     axes.set_xlabel(f"true {name}", fontsize=9)
     axes.set_ylabel(f"estimated {name}", fontsize=9)
     error = np.abs(estimate - truth).mean()
-    axes.set_title(f"mean error {error:.2g}", fontsize=9)
+    axes.set_title(f"mean error {error:#.2g}", fontsize=9)

@@ -31,8 +31,11 @@ class Runs(pd.DataFrame):
         return Runs
 
     def _repr_html_(self) -> str:
-        columns = [str(name) for name in self.columns if name not in ("steps", "score")]
-        heads = "".join(f"<th>{html.escape(name)}</th>" for name in [self.index.name or "", *columns])
+        scores = set(self["score"].dropna()) - {""} if "score" in self else set()
+        said = f"best {scores.pop()}" if len(scores) == 1 else ""
+        columns = [str(name) for name in self.columns if name != "steps" and not (said and name == "score")]
+        titles = [self.index.name or "", *(said if said and name == "best" else name for name in columns)]
+        heads = "".join(f"<th style='text-align:left'>{html.escape(title)}</th>" for title in titles)
         rows = [
             "".join([_cell(name, html.escape(str(name))), *(_cell(*_shown(column, row)) for column in columns)])
             for name, row in zip(self.index, self.to_dict("records"), strict=True)
@@ -82,13 +85,11 @@ def _shown(column: str, row: Mapping[str, Any]) -> tuple[Any, str]:
     if column == "step" and "steps" in row:
         bar = f"<progress value='{value:g}' max='{max(row['steps'], 1):g}' style='width:6em'></progress>"
         return value, f"{bar} {value:g} of {row['steps']:g}"
-    text = f"{value:.4g}" if isinstance(value, float) else str(value)
-    score = f" {row['score']}" if column == "best" and row.get("score") else ""
-    return value, html.escape(text + score)
+    return value, html.escape(f"{value:.4g}" if isinstance(value, float) else str(value))
 
 
 def _cell(value: Any, shown: str) -> str:
-    return f"<td data-value='{html.escape(str(value))}' style='text-align:left'>{shown}</td>"
+    return f"<td data-value='{html.escape(str(value))}' style='text-align:left;white-space:nowrap'>{shown}</td>"
 
 
 def _runs_below(folder: Path) -> list[Path]:

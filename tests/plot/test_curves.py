@@ -65,6 +65,21 @@ def test_labels_of_equal_values_do_not_cover_each_other() -> None:
     assert np.all(np.diff(heights) > 0.08 * (high - low))
 
 
+def test_labels_of_scores_of_nothing_stand_above_the_axis_and_are_all_seen() -> None:
+    table = segmentation()
+    table[["iou_background", "iou_river", "iou_mean"]] = 0.0
+    figure = curves(table)
+    _, right = figure.axes
+    heights = sorted(text.xy[1] for text in right.texts)  # type: ignore[attr-defined]
+    assert heights[0] == 0
+    assert np.all(np.diff(heights) > 0.08)
+
+
+def test_a_loss_that_has_hardly_moved_is_drawn_on_a_linear_axis() -> None:
+    left, _ = curves(pd.DataFrame({"step": [1, 2, 3], "loss": [1.08, 1.05, 0.97]})).axes
+    assert left.get_yscale() == "linear"
+
+
 def test_the_score_of_an_all_background_mask_is_dashed() -> None:
     _, right = curves(segmentation()).axes
     (dashed,) = [line for line in right.lines if line.get_linestyle() == "--"]
@@ -77,13 +92,13 @@ def test_errors_are_shares_of_the_priors_and_a_negative_loss_is_on_a_linear_axis
     # 0.04 / 0.08 and 0.02 / 0.08; dashed at 1 is the prior.
     np.testing.assert_allclose(y_of(right.lines[0]), [0.5, 0.25])
     np.testing.assert_allclose(y_of(right.lines[1]), [1.0, 1.0])
-    assert [text.get_text() for text in right.texts] == ["Ωₘ 0.25 (0.02 of 0.08)"]
+    assert [text.get_text() for text in right.texts] == ["Ωₘ 0.25 (0.020 of 0.080)"]
 
 
 def test_errors_have_the_unit_of_their_parameter_and_their_mean_has_none() -> None:
     columns = {"mae_H_0": 1.5, "baseline_mae_H_0": 3.0, "mae_mean": 0.4, "baseline_mae_mean": 0.8}
     _, right = curves(pd.DataFrame({"step": [10], "loss": [0.1], **columns})).axes
-    assert {text.get_text() for text in right.texts} == {"mean 0.50", "H₀ 0.50 (1.5 of 3 km/s/Mpc)"}
+    assert {text.get_text() for text in right.texts} == {"mean 0.50", "H₀ 0.50 (1.5 of 3.0 km/s/Mpc)"}
 
 
 def test_runs_are_compared_by_their_losses_and_their_leading_scores() -> None:

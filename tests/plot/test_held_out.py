@@ -40,7 +40,7 @@ def test_the_networks_mask_stands_beside_the_truth_with_the_iou_of_each_class() 
     figure = held_out(masks(mask=found))
     assert [axes.get_title() for axes in figure.axes] == ["network, step 50", "truth"]
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["cyclone, IoU 0.60", "river, IoU 0.50"]
-    assert figure.get_suptitle() == "held-out snapshot 2001-08-14T06:00"
+    assert figure.get_suptitle() == "held-out snapshot 2001-08-14 06:00"
     network, truth = (drawn(figure, panel) for panel in (0, 1))
     assert cells(network, "cyclone") == cells(truth, "cyclone") > 0
     assert cells(network, "river") == cells(truth, "river") / 2 > 0
@@ -74,7 +74,7 @@ def test_estimates_stand_against_the_truth_with_symbol_and_unit_of_each_paramete
     assert figure.axes[0].get_xlabel() == "true Ωₘ"
     assert figure.axes[-1].get_ylabel() == ("estimated H₀ (km/s/Mpc)" if "H_0" in names else "estimated nₛ")
     for axes in figure.axes:
-        assert axes.get_title() == "mean error 0.1"
+        assert axes.get_title() == "mean error 0.10"
         points = axes.lines[-1]
         np.testing.assert_allclose(np.asarray(points.get_xdata(), float), truth[:, 0])
         # Within the frame, whose ends are 0.08 beyond the truths, an estimate is where it is; beyond it, on the edge.

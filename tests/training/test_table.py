@@ -74,7 +74,8 @@ def test_a_notebook_sees_bars_and_words_in_place_of_bare_numbers(tmp_path: Path)
     page = runs.table(tmp_path)._repr_html_()
     assert "<progress value='20' max='40'" in page
     assert "20 of 40" in page
-    assert "0.4 iou_mean" in page
+    assert ">best iou_mean<" in page
+    assert ">0.4<" in page
     assert "a&lt;b" in page
     assert "a<b" not in page
     # What is not known yet is an empty cell.
