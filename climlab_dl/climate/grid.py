@@ -49,7 +49,8 @@ class Grid:
             if axis.ndim != 1 or axis.size == 0:
                 raise ValueError(
                     f"{where}: {name} has shape {axis.shape}, a curvilinear grid perhaps; expected one dimension. "
-                    "Regrid to latitude-longitude first, with xESMF or `cdo remapbil`."
+                    "Regrid to latitude-longitude first, with xESMF or `cdo remapbil`. "
+                    "(Tracks are for events.read_tracks.)"
                 )
             if not np.isfinite(axis).all():
                 raise ValueError(

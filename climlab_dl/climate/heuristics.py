@@ -71,10 +71,11 @@ def label(
     if not rules:
         lacking = [f"{type(rule).__name__.lower()} lack {', '.join(_missing(fields, rule))}" for rule in asked]
         found = [*_names(fields), *str(fields.attrs.get("unrecognised", "")).split()]
-        nearest = [str(missing(_missing(fields, rule)[0], found)) for rule in asked]
+        nearest = f" {missing(_missing(fields, asked[0])[0], found)}" if asked else ""
+        other = "; for IVT alone there is Rivers.ivt(), in the shell --rivers ivt" if "IVT" in fields else ""
         raise ValueError(
-            f"no rule can be applied: {'; '.join(lacking) or 'none was given'}. {' '.join(dict.fromkeys(nearest))} "
-            "Or choose rules for what is there"
+            f"no rule can be applied: {'; '.join(lacking) or 'none was given'}.{nearest} "
+            f"Or choose rules for what is there{other}"
         )
     for rule in asked:
         if rule not in rules:

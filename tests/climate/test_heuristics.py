@@ -210,6 +210,8 @@ def test_a_missing_field_leaves_its_class_out_with_a_warning(planted, caplog):
 def test_a_field_of_another_name_is_suggested(planted):
     with pytest.raises(ValueError, match=r"no field 'TMQ' \(found: TMQQ\)"):
         heuristics.label(planted[["TMQ"]].rename(TMQ="TMQQ"))
+    with pytest.raises(ValueError, match=r"for IVT alone there is Rivers\.ivt\(\), in the shell --rivers ivt"):
+        heuristics.label(planted[["TMQ"]].rename(TMQ="IVT"))
 
 
 def test_a_snapshot_without_a_number_is_named_when_it_is_labelled(planted, caplog):

@@ -208,7 +208,8 @@ def _to_si(path: Path, variable: xr.DataArray, wanted: str, canonical: str) -> C
     if canonical == "PRECT" and (depth := conversion(unit, "m")) is not None:
         log.warning("%s: %s in %s is taken as an accumulation over one hour, as in hourly ERA5", path.name, name, unit)
         return Conversion(depth.scale / _HOUR)
-    log.warning("%s: the unit %r of %s cannot be converted; its numbers are taken as %s", path.name, unit, name, wanted)
+    what = f"the unit {unit!r} of {name} cannot be converted" if unit else f"{name} has no unit"
+    log.warning("%s: %s; its numbers are taken as %s", path.name, what, wanted)
     return SAME
 
 

@@ -35,7 +35,8 @@ def kind_of(path: Path) -> Kind:
     if start[:4] == b"GRIB":
         return "grib"
     raise OSError(
-        f"{path} is none of NetCDF, HDF5, Zarr and GRIB (it begins with {start!r}); a text file or a failed download?"
+        f"{path} is none of NetCDF, HDF5, Zarr and GRIB (it begins with {start!r}); a text file or a failed download? "
+        "(Tables of tracks are for events.read_tracks.)"
     )
 
 
