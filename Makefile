@@ -4,7 +4,7 @@ BIN := .venv/bin
 DATA ?=
 OUT ?= out
 
-.PHONY: tour lab test test-fast lint bench clean
+.PHONY: tour lab test test-fast lint docs clean
 
 tour: .venv/installed
 	$(BIN)/climlab-dl tour --out "$(OUT)" $(if $(DATA),--data "$(DATA)")
@@ -23,6 +23,9 @@ lint: .venv/installed
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/pyright
+
+docs: .venv/installed
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
