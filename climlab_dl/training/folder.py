@@ -25,16 +25,25 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import pandas as pd
 
 from climlab_dl.files import beside
+from climlab_dl.training.reports import Reports
 
 if TYPE_CHECKING:
     import xarray as xr
 
+_ANEW = "delete it, the next start of the training writes it anew"
 State = Literal["starting", "running", "stopped", "finished", "failed"]
 
 
 def _write(path: Path, text: str) -> None:
     with beside(path) as new:
         new.write_text(text, encoding="utf-8")
+
+
+def _read(path: Path, remedy: str) -> dict[str, Any]:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged ({error}): {remedy}") from error
 
 
 def _finite(value: Any) -> Any:
@@ -61,6 +70,7 @@ class RunFolder:
         self.held_out_nc = self.path / "held_out.nc"
         self.checkpoints = self.path / "checkpoints"
         self._progress = self.path / "progress.jsonl"
+        self._reports = Reports(self._progress)
         self._status = self.path / "status.json"
         self._environment = self.path / "environment.json"
         self._stop = self.path / "stop"
@@ -82,16 +92,26 @@ class RunFolder:
             raise FileNotFoundError(f"no run folder at {self.path}; a training creates it")
         if not self._status.exists():
             return {"state": "starting", "step": 0, "steps": 0, "time": self.path.stat().st_mtime, "message": ""}
-        return json.loads(self._status.read_text(encoding="utf-8"))
+        return _read(self._status, _ANEW)
 
     def progress(self) -> pd.DataFrame:
         """Read the reports so far, one row each; metrics are columns, NaN where a report did not evaluate."""
-        rows = [{**row.pop("metrics"), **row} for row in self._rows()]
-        first = ["step", "steps", "epoch", "loss", "learning_rate", "rate", "seconds"]
-        table = pd.DataFrame(rows, columns=None if rows else first)
-        names = [name for name in table.columns if name not in first]
-        measured = ["loss", "learning_rate", "rate", "seconds", *names]
-        return table.reindex(columns=first + names).astype(dict.fromkeys(measured, float))
+        return self._reports.table()
+
+    def described(self) -> str:
+        """Read the description of the run.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is none.
+        ValueError
+            If the file is damaged.
+        """
+        if not self.run_json.exists():
+            raise FileNotFoundError(f"{self.path} has no run.json: engines.train(run, folder) makes one")
+        _read(self.run_json, "restore it from a copy, or choose another folder")
+        return self.run_json.read_text(encoding="utf-8")
 
     def held_out(self) -> "xr.Dataset | None":
         """Read what the network said at its latest evaluation, or None before the first.
@@ -109,7 +129,7 @@ class RunFolder:
 
     def environment(self) -> dict[str, Any]:
         """Versions, host, ranks, commit and seed of the latest start; empty before the first."""
-        return json.loads(self._environment.read_text(encoding="utf-8")) if self._environment.exists() else {}
+        return _read(self._environment, _ANEW) if self._environment.exists() else {}
 
     def latest(self) -> Path | None:
         """Path of the checkpoint of the highest step, or None before the first."""
@@ -180,8 +200,9 @@ class RunFolder:
     def rewind(self, step: int) -> None:
         """Drop the reports after a step, which a training that resumes from there will write again."""
         if self._progress.exists():
-            kept = [json.dumps(row) for row in self._rows() if row["step"] <= step]
-            _write(self._progress, "".join(line + "\n" for line in kept))
+            # A line without its newline is that of a writer who was killed.
+            lines = self._progress.read_text(encoding="utf-8").rpartition("\n")[0].splitlines()
+            _write(self._progress, "".join(line + "\n" for line in lines if json.loads(line)["step"] <= step))
 
     def prune(self, keep: int) -> None:
         """Delete all but the latest ``keep`` checkpoints (and ``best.pt``)."""
@@ -191,14 +212,6 @@ class RunFolder:
     def free_bytes(self) -> int:
         """Space left on the folder's file system."""
         return shutil.disk_usage(self.path).free
-
-    def _rows(self) -> list[dict[str, Any]]:
-        if not self._progress.exists():
-            return []
-        text = self._progress.read_text(encoding="utf-8")
-        # A line without its newline is still being written, or its writer was killed.
-        complete, _, _ = text.rpartition("\n")
-        return [json.loads(line) for line in complete.splitlines()]
 
 
 def checkpoint_of(path: str | Path) -> Path:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from climlab_dl.parallel.allreduce import Exchange
 from climlab_dl.training.climate_archive import ClimateArchive
+from climlab_dl.training.folder import RunFolder
 from climlab_dl.training.logs import Kind as LogKind
 from climlab_dl.training.logs import check as check_logs
 from climlab_dl.training.optimizers import Adam
@@ -173,6 +174,21 @@ def differences(text: str, other: str) -> list[str]:
     """Name the fields in which two runs differ that a resumed training must not change."""
     ours, theirs = json.loads(text), json.loads(other)
     return [name for name in ours if name not in CHANGEABLE and ours[name] != theirs.get(name)]
+
+
+def check_resumable(run: Run, folder: RunFolder) -> None:
+    """Check that a folder's checkpoints, if it has any, are of the run that is to be trained there.
+
+    Raises
+    ------
+    ValueError
+        If they are of another run, or its description is damaged.
+    """
+    if folder.latest() and (changed := differences(run.to_json(), folder.described())):
+        raise ValueError(
+            f"{folder.path} holds another run (it differs in {', '.join(changed)}): choose another folder, or delete "
+            "this one to start afresh"
+        )
 
 
 def _name(cls: type) -> str:

@@ -19,7 +19,7 @@ from climlab_dl.training.climate_archive import ClimateArchive
 from climlab_dl.training.environment import environment
 from climlab_dl.training.folder import RunFolder, State
 from climlab_dl.training.lock import locked
-from climlab_dl.training.run import Run, differences
+from climlab_dl.training.run import Run, check_resumable
 
 logger = logging.getLogger(__name__)
 
@@ -83,17 +83,12 @@ class Session:
             self._say(self.ending or "finished", self.message)
 
     def _begin(self) -> None:
-        text = self.run.to_json()
         with ranks.together("opening the run folder"):
             if self.leader:
                 self.folder.path.mkdir(parents=True, exist_ok=True)
                 self._lock = self._opened.enter_context(locked(self.folder.path))
-                if self.folder.latest() and (changed := differences(text, self.folder.run_json.read_text())):
-                    raise ValueError(
-                        f"{self.folder.path} holds another run (it differs in {', '.join(changed)}): choose another "
-                        "folder, or delete this one to start afresh"
-                    )
-                self.folder.begin(text, self.steps)
+                check_resumable(self.run, self.folder)
+                self.folder.begin(self.run.to_json(), self.steps)
                 self.folder.write_environment(environment(self.run.seed))
                 self._logs = logs.start(self.run.logs, self.folder.path)
 

@@ -1,5 +1,7 @@
 """A training in hand: it returns at once, tells how far it is, stops, resumes, heals, and fails aloud."""
 
+import os
+import signal
 import threading
 import time
 from pathlib import Path
@@ -116,8 +118,38 @@ def test_closing_stops_what_is_training_at_its_next_step(points: ModuleType, tmp
     assert not [thread for thread in threading.enumerate() if thread.name == "training"]
 
 
-def test_attaching_to_nothing_is_refused(tmp_path: Path) -> None:
+def test_interrupting_the_wait_leaves_the_training_in_hand(
+    engines: Engines, points: ModuleType, tmp_path: Path
+) -> None:
+    training = engines.train(points.run(steps=5000, seconds=0.05), tmp_path / "run")
+    until(training, 2)
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        training.wait()
+    assert training.active()
+    status = training.stop().status()
+    assert status["state"] == "stopped"
+    assert status["message"].startswith("stopped on request after step")
+
+
+@pytest.mark.slow
+def test_closing_that_cannot_wait_for_a_step_leaves_the_run_stopped(
+    points: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("climlab_dl.parallel.cluster.engines._PATIENCE", 0.2)
+    with cluster.start(ranks=1) as engines:
+        training = engines.train(points.run(seconds=100.0), tmp_path / "run")
+    status = training.status()
+    assert status["state"] == "stopped"
+    assert "engines were closed before its next step; it resumes from its beginning" in status["message"]
+    assert training.wait() is training
+
+
+def test_attaching_to_nothing_or_to_a_damaged_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"has no run\.json"):
+        cluster.attach(tmp_path)
+    (tmp_path / "run.json").write_text('{"class": "climl')
+    with pytest.raises(ValueError, match=rf"{tmp_path}/run\.json is damaged .*: restore it from a copy"):
         cluster.attach(tmp_path)
 
 

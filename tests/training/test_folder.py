@@ -3,6 +3,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 
@@ -101,3 +102,50 @@ def test_what_was_held_out_is_read_as_it_was_last_written(folder):
         assert read.identical(seen.assign_attrs(step=step, sample="a time"))
         assert read.mask.dtype == np.int8
     assert not [path for path in folder.path.iterdir() if path.name.startswith(".held_out")]
+
+
+def test_a_damaged_file_of_a_folder_is_named(folder):
+    folder.run_json.write_text('{"class": ')
+    with pytest.raises(ValueError, match=r"run\.json is damaged .*restore it from a copy"):
+        folder.described()
+    (folder.path / "status.json").write_bytes(b"\x80")
+    with pytest.raises(ValueError, match=r"status\.json is damaged .*delete it"):
+        folder.status()
+    folder.run_json.unlink()
+    with pytest.raises(FileNotFoundError, match=r"has no run\.json"):
+        folder.described()
+
+
+def test_a_reader_that_follows_a_file_sees_what_one_sees_that_comes_late(folder):
+    for step in range(1, 8):
+        # Metrics come and go, a line is caught half written, and a training resumes from step 3.
+        folder.append_progress(report(step, **({"iou_river": 0.1 * step} if step % 2 else {"mae": 1.0})))
+        pd.testing.assert_frame_equal(folder.progress(), RunFolder(folder.path).progress())
+        with (folder.path / "progress.jsonl").open("a") as file:
+            file.write('{"step": ')
+            file.flush()
+            assert len(folder.progress()) == len(RunFolder(folder.path).progress())
+        folder.rewind(3 if step == 5 else step)
+        pd.testing.assert_frame_equal(folder.progress(), RunFolder(folder.path).progress())
+    assert folder.progress().step.tolist() == [1, 2, 3, 6, 7]
+    assert folder.progress().step.dtype == "int64"
+
+
+def test_a_table_of_progress_that_somebody_writes_to_is_theirs(folder):
+    folder.append_progress(report(1))
+    theirs = folder.progress()
+    theirs.loc[0, "loss"] = 9.0
+    assert folder.progress().loss.tolist() == [0.5]
+
+
+def test_a_report_that_is_read_is_not_read_again(folder):
+    for step in range(1, 4):
+        folder.append_progress(report(step))
+    assert len(folder.progress()) == 3
+    path = folder.path / "progress.jsonl"
+    # Overwritten in place with what no reader could parse: who followed the file does not look back.
+    size = path.stat().st_size
+    with path.open("r+b") as file:
+        file.write(b"x" * (size - 1))
+    folder.append_progress(report(4))
+    assert folder.progress().step.tolist() == [1, 2, 3, 4]

@@ -77,12 +77,13 @@ def attach(folder: str | Path) -> "Training":
     ------
     FileNotFoundError
         If there is no run in that folder.
+    ValueError
+        If its description is damaged.
     """
     from climlab_dl.parallel.cluster.training import Training
 
     training = Training(folder)
-    if not training.folder.run_json.exists():
-        raise FileNotFoundError(f"{training.folder.path} has no run.json: engines.train(run, folder) makes one")
+    training.folder.described()
     return training
 
 

@@ -15,7 +15,7 @@ def main() -> int:
     from climlab_dl.training.run import Run
 
     folder = RunFolder(sys.argv[1])
-    for _ in train(Run.from_json(folder.run_json.read_text(encoding="utf-8")), folder.path):
+    for _ in train(Run.from_json(folder.described()), folder.path):
         pass
     return UNFINISHED if folder.status()["message"].startswith("stopped by SIG") else 0
 

@@ -68,7 +68,7 @@ class Engines:
         self._hosts, self._slurm = tuple(hosts), slurm
         self._timeout = timeout or (_LOCAL_TIMEOUT if slurm is None else _QUEUE_TIMEOUT)
         self._training: Training | None = None
-        self._closed = False
+        self.closed = False  # or being closed
         # A training's thread starts dead ranks again; that and closing exclude each other.
         self._life = threading.Lock()
         self._launch = self._start()
@@ -228,11 +228,6 @@ class Engines:
             self._running_launch().close()
             self._launch = self._start()
 
-    @property
-    def closed(self) -> bool:
-        """Whether they have been closed, or are being closed."""
-        return self._closed
-
     def close(self) -> None:
         """Stop what is training at its next step, then end all ranks; harmless if already closed.
 
@@ -247,8 +242,7 @@ class Engines:
             self._end(training)
 
     def _end(self, training: Training | None) -> None:
-        # Said before a restart that is under way is waited for.
-        self._closed, again = True, self._closed
+        self.closed, again = True, self.closed  # said before a restart that is under way is waited for
         with self._life:
             if again:
                 return
@@ -269,7 +263,7 @@ class Engines:
         self._running_launch().engage(training.folder.path, detach=training.detach)
 
     def _running_launch(self) -> Launch:
-        if self._closed:
+        if self.closed:
             raise RuntimeError("these engines are closed; start new ones with cluster.start()")
         return self._launch
 
@@ -291,7 +285,7 @@ class Engines:
     # How it shows itself.
 
     def __repr__(self) -> str:
-        if self._closed:
+        if self.closed:
             return "Engines(closed)"
         hosts = {each.host for each in self._launch.reports}
         training = self._active_training()

@@ -3,8 +3,9 @@
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 _log = logging.getLogger(__name__)
 
@@ -24,6 +25,7 @@ class Report:
     pid: int
     mpi: str
     versions: dict[str, str]
+    gpus: tuple[str, ...] = ()
 
 
 def cores() -> int:
@@ -95,11 +97,21 @@ def report(search_path: Sequence[str]) -> Report:
         pid=os.getpid(),
         mpi=MPI.Get_library_version().splitlines()[0].strip("\0 "),
         versions={name: version(name) for name in _VERSIONS} | {"python": sys.version.split()[0]},
+        gpus=_gpus(),
     )
 
 
+def _gpus() -> tuple[str, ...]:
+    """Identify the GPUs that this process sees, in CUDA's order."""
+    if not Path("/proc/driver/nvidia/version").exists():  # else every start would wait for torch
+        return ()
+    import torch
+
+    return tuple(str(torch.cuda.get_device_properties(number).uuid) for number in range(torch.cuda.device_count()))
+
+
 def check_reports(reports: Sequence[Report], ranks: int) -> None:
-    """Check that the ranks are one MPI world of the right size with one set of versions.
+    """Check that the ranks are one MPI world of the right size with one set of versions, and a GPU each if any has one.
 
     Raises
     ------
@@ -123,4 +135,41 @@ def check_reports(reports: Sequence[Report], ranks: int) -> None:
         if differing:
             raise RuntimeError(
                 f"rank 0 has {name} {first}, other ranks have {differing}; start all ranks from one environment"
+            )
+    check_gpus({each.rank: (each.host, each.gpus) for each in reports})
+
+
+def check_gpus(seen: Mapping[int, tuple[str, Sequence[str]]]) -> None:
+    """Check that each rank has a GPU of its own, or none has one.
+
+    Parameters
+    ----------
+    seen
+        By rank: its host, and the GPUs that it sees there. A host's ranks take theirs in turn, as
+        :func:`climlab_dl.parallel.ranks.device` does.
+
+    Raises
+    ------
+    RuntimeError
+        If some ranks see no GPU while others do, or two would share one.
+    """
+    without = [rank for rank, (_, gpus) in seen.items() if not gpus]
+    if without and len(without) < len(seen):
+        hosts = sorted({seen[rank][0] for rank in without})
+        raise RuntimeError(
+            f"ranks {without} on {', '.join(hosts)} see no GPU and the other ranks do: use hosts that all have GPUs, "
+            "or hide them with CUDA_VISIBLE_DEVICES="
+        )
+    taken: dict[tuple[str, str], int] = {}
+    places: dict[str, int] = {}
+    for rank, (host, gpus) in sorted(seen.items()):
+        if not gpus:
+            continue
+        place = places[host] = places.get(host, -1) + 1
+        gpu = gpus[place % len(gpus)]
+        if (other := taken.setdefault((host, gpu), rank)) != rank:
+            count = len({gpu for name, gpus in seen.values() if name == host for gpu in gpus})
+            raise RuntimeError(
+                f"ranks {other} and {rank} would share GPU {gpu} of {host}, which has {count} for its ranks: start at "
+                f"most {count} ranks there, or hide GPUs with CUDA_VISIBLE_DEVICES= to train on the CPU"
             )

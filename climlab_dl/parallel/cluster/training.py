@@ -19,12 +19,6 @@ if TYPE_CHECKING:
 _ENDED = ("stopped", "finished", "failed")
 
 
-def _differences(description: str, folder: RunFolder) -> list[str]:
-    from climlab_dl.training.run import differences
-
-    return differences(description, folder.run_json.read_text(encoding="utf-8"))
-
-
 def _gone(status: dict[str, Any]) -> bool:
     """Whether a training that should be active has lost its process on this machine."""
     here = status.get("host") == socket.gethostname()
@@ -66,48 +60,61 @@ class Training:
         self.restarts = 0
         self._engines = engines
         self._error: BaseException | None = None
-        self._thread: threading.Thread | None = None
+        self._ended: threading.Event | None = None  # set once it has ended, if this kernel started it
         if engines is not None:
             self._begin(engines)
 
     def _begin(self, engines: "Engines") -> None:
+        from climlab_dl.training.run import check_resumable
+
+        check_resumable(self.run, self.folder)
         self._error, self.restarts = None, 0
-        description = self.run.to_json()
-        if self.folder.latest() and (changed := _differences(description, self.folder)):
-            raise ValueError(
-                f"{self.folder.path} holds another run (it differs in {', '.join(changed)}): choose another folder, or "
-                "delete this one to start afresh"
-            )
-        self.folder.begin(description)
-        self._thread = threading.Thread(target=self._follow, args=(engines,), name="training", daemon=True)
-        self._thread.start()
+        self.folder.begin(self.run.to_json())
+        # Not the thread itself: an interrupted Thread.join() takes a running thread for ended (Python 3.11).
+        self._ended = threading.Event()
         engines.engage(self)
+        threading.Thread(target=self._follow, args=(engines, self._ended), name="training", daemon=True).start()
 
-    def _follow(self, engines: "Engines") -> None:
+    def _follow(self, engines: "Engines", ended: threading.Event) -> None:
         """Train to the end, starting ranks that die again; the error that ends it waits for :meth:`wait`."""
-        while True:
-            try:
-                engines.train_on_all(self.run, self.folder.path, self.timeout)
-                return None
-            except ChildProcessError as death:
-                if self.restarts == self.max_restarts:
-                    return self._fail(death)
-                self.restarts += 1
-                checkpoint = self.folder.latest()
-                origin = f"continues from {checkpoint.name}" if checkpoint else "starts over, there was no checkpoint"
-                self._write("starting", f"{death}; restart {self.restarts} of {self.max_restarts}, {origin}")
-                try:
-                    engines.restart()
-                    engines.engage(self)
-                except (RuntimeError, OSError) as failure:
-                    failure.add_note(f"They were to be started again because {death}")
-                    return self._fail(failure)
-            except BaseException as error:
-                return self._fail(error)
+        try:
+            while self._train(engines):
+                pass
+        except BaseException as error:
+            self._error = error
+            self._write("failed", f"{type(error).__name__}: {error}")
+        finally:
+            ended.set()
 
-    def _fail(self, error: BaseException) -> None:
-        self._error = error
-        self._write("failed", f"{type(error).__name__}: {error}")
+    def _train(self, engines: "Engines") -> bool:
+        """Train until it ends or ranks die; returns whether they were started again to go on."""
+        try:
+            engines.train_on_all(self.run, self.folder.path, self.timeout)
+            return False
+        except ChildProcessError as death:
+            if engines.closed:
+                return self._abandon()
+            if self.restarts == self.max_restarts:
+                raise
+            self.restarts += 1
+            checkpoint = self.folder.latest()
+            origin = f"continues from {checkpoint.name}" if checkpoint else "starts over, there was no checkpoint"
+            self._write("starting", f"{death}; restart {self.restarts} of {self.max_restarts}, {origin}")
+            try:
+                engines.restart()
+                engines.engage(self)
+            except (RuntimeError, OSError) as failure:
+                if engines.closed:
+                    return self._abandon()
+                failure.add_note(f"They were to be started again because {death}")
+                raise
+            return True
+
+    def _abandon(self) -> bool:
+        checkpoint = self.folder.latest()
+        origin = checkpoint.name if checkpoint else "its beginning"
+        self._write("stopped", f"the engines were closed before its next step; it resumes from {origin}")
+        return False
 
     def _write(self, state: Any, message: str) -> None:
         status = self.folder.status()
@@ -117,15 +124,15 @@ class Training:
 
     def active(self) -> bool:
         """Whether it is still starting or training."""
-        if self._thread is not None:
-            return self._thread.is_alive()
+        if self._ended is not None:
+            return not self._ended.is_set()
         return self.status()["state"] not in _ENDED
 
     def status(self) -> dict[str, Any]:
         """State ("starting", "running", "stopped", "finished", "failed"), step, steps, time, message, host, pid."""
         status = self.folder.status()
         # Nobody is left to write "failed" where ranks and kernel were killed together.
-        if self._thread is None and _gone(status):
+        if self._ended is None and _gone(status):
             time.sleep(1.0)  # a restart is announced within a fraction of that
             status = self.folder.status()
             if _gone(status):
@@ -156,7 +163,7 @@ class Training:
         while self.active():
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{self.folder.path} has not ended within {timeout:g} s: {self.summary()}")
-            self._thread.join(0.2) if self._thread is not None else time.sleep(0.5)
+            self._ended.wait(0.2) if self._ended is not None else time.sleep(0.5)
         if self._error is not None:
             raise self._error
         status = self.status()
@@ -183,8 +190,8 @@ class Training:
 
     def join(self, timeout: float | None = None) -> None:
         """Wait until the ranks' results are in, if this kernel started the training; raises nothing."""
-        if self._thread is not None:
-            self._thread.join(timeout)
+        if self._ended is not None:
+            self._ended.wait(timeout)
 
     def resume(self, engines: "Engines | None" = None) -> "Training":
         """Continue from the latest checkpoint; returns at once.
@@ -209,7 +216,7 @@ class Training:
         if self.run is None:
             from climlab_dl.training.run import Run
 
-            self.run = Run.from_json(self.folder.run_json.read_text(encoding="utf-8"))
+            self.run = Run.from_json(self.folder.described())
         self._engines = engines
         engines.check_idle()
         self._begin(engines)
