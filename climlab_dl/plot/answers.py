@@ -35,8 +35,7 @@ def add(figure: Any, raster: "GlyphRenderer", page: dict[str, Any], frames: Fram
     box.overlay.fill_alpha = 0.1
     figure.add_tools(HoverTool(renderers=[raster], tooltips=lines, formatters={"@cell": under}), box)
     asked, boxed = ColumnDataSource({"cell": []}, name="asked"), ColumnDataSource({"cell": []}, name="boxed")
-    # Not empty, for BokehJS warns of a figure that has nothing to take its ranges from.
-    series = ColumnDataSource({"day": [0.0], "value": [0.0], "color": ["#303030"]}, name="series")
+    series = ColumnDataSource({"day": [], "value": [], "color": []}, name="series")
     panel, now = _panel(series)
     told, card = (Div(visible=False, name=name, width=380) for name in ("region", "card"))
     where = {**page, "size": frames.place.shape, "figure": figure}

@@ -6,8 +6,8 @@ const cell = x < 0 || y < 0 || x >= width || y >= height ? -1 : image.data.cell[
 if (cell < 0) return;
 asked.data = {cell: [cell]};
 if (storms == null) return;
-const {data} = storms.here, number = frames.data.region?.[t * count + cell] ?? 0;
-let row = number > 0 ? data.region.indexOf(number) : -1;
+const {data} = storms.here;
+let row = stormAt(cell);
 let closest = row < 0 ? 12 : 0;
 const across = figure.frame_width / (figure.x_range.end - figure.x_range.start);
 const up = figure.frame_height / (figure.y_range.end - figure.y_range.start);

@@ -15,6 +15,6 @@ const chances = classes.flatMap(kind => {
   return chance == null || chance === unknown ? [] : [`${kind} ${(chance / certain * 100).toFixed(1)} %`];
 });
 if (chances.length > 0) told.push(`probability: ${chances.join(', ')}`);
-const row = data.region?.[at] > 0 ? storms.here.data.region.indexOf(data.region[at]) : -1;
+const row = stormAt(value);
 if (row >= 0) told.push(`event ${storms.here.data.event[row]}, track ${storms.here.data.track[row]}`);
 return told.join('\n');
