@@ -9,6 +9,7 @@ import sys
 from climlab_dl.cli import climate, drawing, results, tours  # noqa: F401 (verbs announce themselves)
 from climlab_dl.cli.app import app
 from climlab_dl.cli.batch import add_training
+from climlab_dl.parallel.failures import tells
 
 _VERBS = {
     "check", "convert", "detect", "doctor", "events", "flops", "infer", "lab", "label", "map", "report", "runs",
@@ -26,7 +27,8 @@ def main() -> None:
     try:
         app.cli(prog="climlab-dl", description=__doc__)
     except (OSError, ValueError, RuntimeError) as error:
-        sys.exit(f"climlab-dl: {error}")
+        # Under mpiexec, one rank tells of what ends them all.
+        sys.exit(f"climlab-dl: {error}" if tells(error) else 1)
     except KeyboardInterrupt as interrupt:
         print(f"climlab-dl: {interrupt or 'interrupted'}", file=sys.stderr)
         sys.exit(130)

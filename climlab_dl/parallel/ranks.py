@@ -21,11 +21,12 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed import TCPStore  # pyright: ignore[reportPrivateImportUsage]
 
-from climlab_dl.parallel import mpi
+from climlab_dl.parallel import failures, mpi
 from climlab_dl.parallel.mpi import World
 
 _world: World | None = None
 _owns_process_group = False
+_store: TCPStore | None = None
 _set_interface = False
 
 
@@ -44,6 +45,7 @@ def join(*, timeout: float = 600.0) -> World:
     """
     global _world, _owns_process_group
     if _world is None:
+        failures.print_once()  # before torch wraps what prints errors
         if dist.is_initialized():
             _world = _from_torch()
         elif "TORCHELASTIC_RUN_ID" in os.environ:
@@ -63,14 +65,14 @@ def join(*, timeout: float = 600.0) -> World:
 
 def leave() -> None:
     """Close the connections that :func:`join` opened; a rank still waiting for this one gets a ConnectionError."""
-    global _world, _owns_process_group, _set_interface
+    global _world, _owns_process_group, _store, _set_interface
     if _owns_process_group and dist.is_initialized():
         # A group of a device mesh that outlives its parent ends the interpreter with "terminate called".
         gc.collect()
         dist.destroy_process_group()
     if _set_interface:
         os.environ.pop("GLOO_SOCKET_IFNAME", None)
-    _world, _owns_process_group, _set_interface = None, False, False
+    _world, _owns_process_group, _store, _set_interface = None, False, None, False
 
 
 @contextlib.contextmanager
@@ -79,6 +81,10 @@ def joined(*, timeout: float = 600.0) -> Iterator[World]:
     before = _world
     try:
         yield join(timeout=timeout)
+    except (Exception, KeyboardInterrupt) as error:
+        if before is None and _store is not None:
+            failures.settle(error, _store, rank(), size())
+        raise
     finally:
         if before is None:
             leave()
@@ -210,7 +216,11 @@ def agree(values: list[float], name: str, error: Exception | None = None) -> lis
     story = broadcast_text("".join(traceback.format_exception(error)) if error else "", name, source=first)
     if error is not None:
         raise error
-    raise RuntimeError(f"rank {first} failed in {name!r}, so rank {rank()} ends too. Rank {first} said:\n{story}")
+    consequence = RuntimeError(
+        f"rank {first} failed in {name!r}, so rank {rank()} ends too. Rank {first} said:\n{story}"
+    )
+    failures.silence(consequence)
+    raise consequence
 
 
 @contextlib.contextmanager
@@ -228,7 +238,7 @@ def together(name: str) -> Iterator[None]:
 
 def _from_mpi(timeout: float) -> World:
     """Meet over MPI: rank 0 opens a port that is free and tells it to the others, so no two jobs can collide."""
-    global _set_interface
+    global _store, _set_interface
     place = mpi.place()
     if place.size == 1:
         return place
@@ -237,11 +247,12 @@ def _from_mpi(timeout: float) -> World:
         # Left to itself gloo takes the address of the host's name, which may lead nowhere, or beyond this host.
         os.environ["GLOO_SOCKET_IFNAME"] = interface
         _set_interface = True
-    _start_process_group(None, timeout, store=_store(place, address, timeout), rank=place.rank, world_size=place.size)
+    _store = _meet(place, address, timeout)
+    _start_process_group(None, timeout, store=_store, rank=place.rank, world_size=place.size)
     return place
 
 
-def _store(place: World, address: str, timeout: float) -> TCPStore:
+def _meet(place: World, address: str, timeout: float) -> TCPStore:
     waiting = timedelta(seconds=timeout)
     if place.rank == 0:
         listener = socket.create_server((address, 0))
