@@ -46,8 +46,10 @@ def detect(
     """
     from climlab_dl import Detector, archive
     from climlab_dl.inference import outputs
+    from climlab_dl.inference.memory import keep_freed
     from climlab_dl.parallel import ranks
 
+    keep_freed()
     inputs = archive.paths(source_of(files))
     if out.suffix:
         refuse_to_overwrite(out, files)

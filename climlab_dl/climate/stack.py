@@ -57,7 +57,9 @@ class Stack:
     def __getitem__(self, key: Any) -> np.ndarray:
         times, *rest = key if isinstance(key, tuple) else (key,)
         snapshots = [self._snapshot(i) for i in np.arange(len(self.where))[times]]
-        return np.stack(snapshots)[(slice(None), *rest)]
+        # One snapshot, the rule, needs no copy.
+        stacked = snapshots[0][None] if len(snapshots) == 1 else np.stack(snapshots)
+        return stacked[(slice(None), *rest)]
 
     def _snapshot(self, number: int) -> np.ndarray:
         file, index = self.where[number]

@@ -165,12 +165,12 @@ class Detector:
 
     @torch.inference_mode()
     def _average(self, fields: np.ndarray, uncertainty: bool) -> np.ndarray:
-        probabilities, entropies, count = torch.zeros(()), torch.zeros(()), 0
+        total, entropies, count = torch.zeros(()), torch.zeros(()), 0
         for opinion in self._opinions(fields):
-            probabilities, count = probabilities + opinion, count + 1
+            total, count = total + opinion if count else opinion, count + 1
             if uncertainty:
                 entropies = entropies + torch.special.entr(opinion).sum(0)
-        probabilities = probabilities / count if count > 1 else probabilities
+        probabilities = total / count if count > 1 else total
         if uncertainty:
             entropy = torch.special.entr(probabilities).sum(0)
             # Rounding must not make negative what cannot be.

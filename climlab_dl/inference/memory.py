@@ -1,0 +1,27 @@
+"""Memory of a process that looks at one snapshot after the other."""
+
+import ctypes
+
+_TRIM_THRESHOLD, _MMAP_MAX, _ARENA_MAX = -1, -4, -8  # numbers of glibc's malloc.h
+
+
+def keep_freed() -> bool:
+    """Keep freed memory in this process, for the next snapshot, instead of giving it back to the system.
+
+    A network's features are hundreds of megabytes that are freed and asked for again at each layer; the system clears
+    every page of them anew, which took the small DeepLabv3+ at 768 x 1152 more than half of its time. For processes
+    that do nothing else: what they hold once they hold to their end.
+
+    Returns
+    -------
+    bool
+        Whether it can: where the C library is not glibc, nothing changes.
+    """
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError, TypeError):
+        return False
+    # All threads share one heap: in others, large pieces would still be borrowed from the system one by one.
+    settings = ((_MMAP_MAX, 0), (_TRIM_THRESHOLD, 2**31 - 1), (_ARENA_MAX, 1))
+    done = [mallopt(which, value) == 1 for which, value in settings]
+    return all(done)
