@@ -24,29 +24,8 @@ _PATIENCE = 60.0
 class Engines:
     """MPI ranks that wait for work. Close them, or use them as a context manager: then nothing is left running.
 
-    Parameters
-    ----------
-    ranks
-        Number of MPI ranks; engine ``i`` is rank ``i``.
-    threads
-        Threads of each rank's numerical libraries; by default the cores divided by the ranks.
-    timeout
-        Seconds until a start that is not ready is given up; by default two minutes, or a day in Slurm's queue.
-    hosts
-        Hosts that share the ranks evenly; by default this machine has them all.
-    slurm
-        What to ask of Slurm; its ranks then count.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no mpiexec.
-    ValueError
-        If the hosts cannot share the ranks evenly.
-    MemoryError
-        If there is not enough free memory.
-    RuntimeError
-        If the ranks do not come up or are not one MPI world; the message has their log, and none of them is left.
+    Engine ``i`` is rank ``i``. :func:`climlab_dl.parallel.cluster.start` makes them, and says what its parameters mean
+    and what it raises.
     """
 
     def __init__(

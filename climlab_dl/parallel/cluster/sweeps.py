@@ -20,21 +20,7 @@ from climlab_dl.training.table import Runs, table
 class Sweep:
     """Runs that train side by side; a context manager, which stops what still trains and leaves nothing running.
 
-    Parameters
-    ----------
-    runs
-        Runs by name.
-    folder
-        Gets a run folder for each name.
-    ranks
-        How many ranks there are for all of them.
-    at_once
-        How many runs train at a time, each on ``ranks // at_once`` ranks; the others wait for their turn, in order.
-
-    Raises
-    ------
-    ValueError
-        If there is no run, or less than a rank for each of those that train at a time.
+    :func:`climlab_dl.parallel.cluster.sweep` makes it, and says what its parameters mean and what it raises.
     """
 
     def __init__(self, runs: Mapping[str, Any], folder: str | Path, *, ranks: int, at_once: int) -> None:
