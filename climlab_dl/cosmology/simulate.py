@@ -34,6 +34,7 @@ __all__ = [
     "simulate",
     "tour",
     "universe",
+    "volume",
 ]
 
 Sampling = Literal["sobol", "latin", "uniform"]
@@ -157,6 +158,22 @@ def universe(
     return np.stack([found[z] for z in preset.redshifts], axis=-1)
 
 
+def volume(
+    parameters: Mapping[str, float], preset: Preset | None = None, seed: int = 0, device: str = "cpu"
+) -> volumes.Volume:
+    """Simulate as :func:`universe` does; the counts with all that is known of them."""
+    preset = preset or laptop()
+    return volumes.Volume(
+        counts=universe(parameters, preset, seed, device),
+        names=tuple(parameters),
+        physical=np.array(list(parameters.values()), dtype=np.float64),
+        redshifts=np.asarray(preset.redshifts, dtype=np.float64),
+        box_size_mpc_h=preset.box(preset.cosmology(parameters)),
+        source=Path(f"universe of seed {seed}"),
+        attributes={"seed": seed, "transfer": preset.transfer, "simulation": repr(preset)},
+    )
+
+
 def path_of(folder: str | Path, index: int) -> Path:
     """Where universe ``index`` of a design is kept."""
     return Path(folder) / f"universe_{index:05d}.h5"
@@ -182,17 +199,8 @@ def simulate(design: Design, folder: str | Path, index: int, device: str = "cpu"
         _must_be(path, design, index)
         return path
     physical = dict(zip(design.names, design.physical[index].tolist(), strict=True))
-    counts = universe(physical, preset, seed, device)
-    volume = volumes.Volume(
-        counts=counts,
-        names=design.names,
-        unit=design.unit[index],
-        physical=design.physical[index],
-        redshifts=np.asarray(preset.redshifts, dtype=np.float64),
-        box_size_mpc_h=preset.box(preset.cosmology(physical)),
-        source=path,
-    )
-    return volumes.save(volume, path, seed=seed, transfer=preset.transfer, simulation=repr(preset))
+    made = volume(physical, preset, seed, device)
+    return volumes.save(replace(made, unit=design.unit[index], source=path), path)
 
 
 def into(folder: str | Path, design: Design, device: str = "cpu") -> Callable[[int], Path]:

@@ -78,6 +78,7 @@ def fit(
     *,
     method: Method = "auto",
     symmetries: int = 8,
+    refit: bool = False,
     seed: int = 0,
 ) -> Posterior:
     """Learn how the network's estimates scatter around the truth.
@@ -94,6 +95,9 @@ def fit(
         by their number; ``Posterior.method`` says which it was.
     symmetries
         Over how many of the cube's 48 symmetries the network's estimates are averaged.
+    refit
+        Fit the network's last layer anew to the universes that it was trained on (``Summaries.refitted``), one pass
+        over them.
     seed
         Of the flow's training.
 
@@ -105,6 +109,8 @@ def fit(
     if method not in ("auto", "flow", "linear"):
         raise ValueError(f"method = {method!r} is not known; choose auto, flow or linear")
     network = run if isinstance(run, Summaries) else Summaries.load(run, symmetries=symmetries)
+    if refit:
+        network = network.refitted(volumes.open(_split(network)["training"]))
     if calibration is None:
         calibration = _split(network)["calibration"]
         if not calibration:

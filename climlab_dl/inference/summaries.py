@@ -1,14 +1,16 @@
 """What a trained CosmoFlow says of a volume, as a few numbers: the frozen summary that a posterior is built on."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from climlab_dl.cosmology import volumes
+from climlab_dl.cosmology.spectrum import Ridge
 from climlab_dl.cosmology.volumes import Volume
 from climlab_dl.training import checkpoint
 from climlab_dl.training.folder import checkpoint_of
@@ -33,6 +35,8 @@ class Summaries:
         and the network's own remaining preference averages out.
     source
         The checkpoint.
+    head
+        Ridge regression on the network's features in the place of its dense part; see :meth:`refitted`.
     """
 
     names: tuple[str, ...]
@@ -45,6 +49,7 @@ class Summaries:
     log1p: bool = True
     symmetries: int = 8
     source: Path
+    head: Ridge | None = field(default=None, repr=False)
 
     @classmethod
     def load(cls, path: str | Path, *, symmetries: int = 8, device: str = "cpu") -> "Summaries":
@@ -84,24 +89,53 @@ class Summaries:
 
     def __call__(self, volume: Volume) -> Array:
         """Estimates of the parameters, in physical units."""
-        data = self.run.data
-        if isinstance(data, Universes) and data.redshifts is not None:
-            volume = volume.at(data.redshifts)
+        volume = self._at(volume)
         if volume.counts.shape[-1] != len(self.mean):
             raise ValueError(
                 f"{volume.source.name} has {volume.counts.shape[-1]} redshifts, the network takes {len(self.mean)}; "
                 "choose channels of counts, or simulate with the redshifts of the training"
             )
+        if self.head is not None:
+            return self.head.predict(self._averaged(volume, self.model.features)[None])[0]
+        estimates = self._averaged(volume, self.model)[: len(self.names)]
+        return estimates * self.target_std + self.target_mean
+
+    def refitted(self, training: Iterable[Volume]) -> "Summaries":
+        """Fit the last layer anew, to the network's features of the universes that it was trained on.
+
+        Steps of a few universes find features well and their weights less so: what is best for all the universes at
+        once is a ridge regression, whose penalty is chosen by leaving out each in turn.
+
+        Raises
+        ------
+        ValueError
+            If the network does not say what its features are, or a volume does not tell its parameters.
+        """
+        if not hasattr(self.model, "features"):
+            raise ValueError(f"{self.source} is of a {type(self.model).__name__}, which has no features to refit")
+        rows = []
+        for volume in training:
+            values = volume.parameters
+            rows.append((self._averaged(self._at(volume), self.model.features), [values[n] for n in self.names]))
+        features, physical = (np.array(column, dtype=np.float64) for column in zip(*rows, strict=True))
+        return replace(self, head=Ridge.fit(features, physical))
+
+    def _at(self, volume: Volume) -> Volume:
+        """Only the redshifts that the network was trained on."""
+        data = self.run.data
+        return volume.at(data.redshifts) if isinstance(data, Universes) and data.redshifts is not None else volume
+
+    def _averaged(self, volume: Volume, function: Any) -> Array:
+        """Mean of what a function says of the normalised volume, over some of the cube's symmetries."""
         counts = volume.counts.astype(np.float32)
         normal = ((np.log1p(counts) if self.log1p else counts) - self.mean) / self.std
         device = next(self.model.parameters()).device
-        total = np.zeros(len(self.names))
+        found = []
         for index in np.linspace(0, 48, self.symmetries, endpoint=False).astype(int):
             turned = np.ascontiguousarray(np.moveaxis(volumes.symmetry(normal, int(index)), -1, 0))
             with torch.inference_mode():
-                estimate = self.model(torch.from_numpy(turned)[None].to(device))[0, : len(self.names)]
-            total += estimate.double().cpu().numpy()
-        return total / self.symmetries * self.target_std + self.target_mean
+                found.append(function(torch.from_numpy(turned)[None].to(device))[0].double().cpu().numpy())
+        return np.mean(found, axis=0)
 
     def of(self, source: Iterable[Volume]) -> tuple[Array, Array, Array]:
         """Summaries, physical and scaled parameters (each: volumes, parameters), one volume in memory at a time."""

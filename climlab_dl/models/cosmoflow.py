@@ -204,14 +204,19 @@ class CosmoFlowNetwork(nn.Module):
 
     def forward(self, volumes: Float[Tensor, "batch channels x y z"]) -> Float[Tensor, "batch targets"]:
         """Targets of each volume."""
+        features = self.features(volumes)
+        return self.dense(self.standardise(features) if self.description.averaged == "every" else features)
+
+    def features(self, volumes: Float[Tensor, "batch channels x y z"]) -> Float[Tensor, "batch features"]:
+        """Say what the convolutions find in each volume: what is standardised and goes into the dense part."""
         self.check(volumes)
         if self.description.averaged == "every":
-            return self.dense(self.standardise(self.averages(volumes)))
+            return self.averages(volumes)
         features = self.convolutions(volumes)
         if self.description.size is None:
-            return self.dense(features.mean((2, 3, 4)))
+            return features.mean((2, 3, 4))
         # Cells first, features last: the order in the published networks' dense kernels.
-        return self.dense(features.permute(0, 2, 3, 4, 1).flatten(1))
+        return features.permute(0, 2, 3, 4, 1).flatten(1)
 
     def averages(self, volumes: Float[Tensor, "batch channels x y z"]) -> Float[Tensor, "batch features"]:
         """Mean over the volume of every convolution's features, before they are pooled."""

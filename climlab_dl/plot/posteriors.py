@@ -19,13 +19,14 @@ import pandas as pd
 from climlab_dl.plot import credible, spectra
 from climlab_dl.plot.brushing import Brush
 from climlab_dl.plot.calibrated import calibration, predicted
+from climlab_dl.plot.spectra import power
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from climlab_dl.cosmology.volumes import Volume
 
-__all__ = ["calibration", "corner", "label", "predicted", "static", "volume", "volume_static"]
+__all__ = ["calibration", "corner", "label", "power", "predicted", "static", "volume", "volume_static"]
 
 Draws = pd.DataFrame | Mapping[str, pd.DataFrame]
 Span = Literal["prior", "draws"]

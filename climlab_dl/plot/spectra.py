@@ -1,14 +1,21 @@
-"""Linear power spectra that draws of a posterior stand for."""
+"""Power spectra: of a volume beside linear theory, and those that draws of a posterior stand for."""
 
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from climlab_dl.cosmology.linear import Cosmology, linear_power
+from climlab_dl.cosmology import spectrum
+from climlab_dl.cosmology.linear import Cosmology, growth, linear_power
 from climlab_dl.plot.brushing import POWER, Brush
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from climlab_dl.cosmology.volumes import Volume
 
 Array = NDArray[np.float64]
 # h/Mpc, from the largest waves of a small box to where the power is no longer linear; and for how many draws.
@@ -54,3 +61,43 @@ def panel(brush: Brush, truth: Mapping[str, float] | None, middle: Array) -> Any
     return hv.Overlay(layers).opts(
         ylim=(float(ends[0].min()), float(ends[1].max())), logx=True, xticks=ticks, show_legend=False, shared_axes=False
     )
+
+
+def power(volume: "Volume", *, path: str | Path | None = None) -> "Figure":
+    """Draw P(k) of a volume at each redshift, and dashed what linear theory says of its parameters.
+
+    Parameters
+    ----------
+    volume
+        With box and physical parameters; whole, or P(k) leaks at the lowest wavenumbers.
+    path
+        Where to write it, if anywhere.
+
+    Returns
+    -------
+    Figure
+        Shot noise is taken out; linear theory has the transfer function of Eisenstein & Hu 1998.
+
+    Raises
+    ------
+    ValueError
+        If the volume does not tell its box or its parameters.
+    """
+    from matplotlib.figure import Figure
+
+    from climlab_dl.plot.paper import written
+
+    if volume.box_size_mpc_h is None or volume.redshifts is None:
+        raise ValueError(f"{volume.source.name} does not tell its box and redshifts, which P(k) needs")
+    cosmology = Cosmology.from_named(volume.parameters)
+    grown = growth(1 / (1 + volume.redshifts), cosmology.Omega_m).D
+    figure = Figure(figsize=(6.5, 4.2), layout="constrained")
+    axes = figure.subplots()
+    for number, (shift, factor) in enumerate(zip(volume.redshifts, grown, strict=True)):
+        table = spectrum.power(volume.counts[..., number], volume.box_size_mpc_h)
+        axes.plot(table["k"], table["P"], color=f"C{number}", label=f"z = {shift:g}")
+        axes.plot(table["k"], factor**2 * linear_power(table["k"].to_numpy(), cosmology), color=f"C{number}", ls="--")
+    axes.set(xscale="log", yscale="log", xlabel="k (h/Mpc)", ylabel="P(k) (Mpc/h)³")
+    axes.legend(frameon=False, title="dashed: linear theory")
+    axes.grid(alpha=0.3)
+    return written(figure, path)

@@ -120,3 +120,19 @@ def test_intervals_are_the_draws_quantiles():
     table = posterior.intervals(pd.DataFrame({"sigma_8": np.linspace(0, 1, 10_001)}))
     found = table.loc["sigma_8", ["median", "68% low", "68% high", "95% low", "95% high"]].to_numpy(dtype=float)
     np.testing.assert_allclose(found, [0.5, 0.16, 0.84, 0.025, 0.975], atol=1e-6)
+
+
+@pytest.mark.slow
+def test_a_refitted_last_layer_errs_no_more_on_what_it_is_fitted_to(trained):
+    network = Summaries.load(trained[0], symmetries=1)
+    training = trained[1].data.files()["training"]
+    refitted = network.refitted(volumes.open(training))
+    errors = []
+    for each in (network, refitted):
+        found, physical, _ = each.of(volumes.open(training))
+        errors.append(np.sqrt(np.mean((found - physical) ** 2, axis=0)))
+    # Least squares over all universes, but for the penalty: the weights that training left cannot be better by much.
+    assert (errors[1] < 1.05 * errors[0]).all()
+    again = posterior.fit(trained[0], symmetries=1, refit=True)
+    first = next(volumes.read(training[0]))
+    np.testing.assert_allclose(again.summaries(first), refitted(first))

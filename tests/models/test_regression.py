@@ -32,3 +32,12 @@ def test_evaluation_leaves_the_statistics_alone():
     layer.eval()(torch.tensor([[100.0]]))
     for name, value in layer.state_dict().items():
         assert torch.equal(value, before[name])
+
+
+def test_the_drift_of_a_training_does_not_widen_the_spread():
+    # Means that move by ten spreads while weights change: with the drift in it the spread would be about three.
+    torch.manual_seed(0)
+    layer = Standardise(1)
+    for step in range(200):
+        layer(torch.randn(64, 1) + 0.05 * step)
+    assert abs(layer.variance.sqrt().item() - 1) < 0.05

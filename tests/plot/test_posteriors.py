@@ -1,10 +1,11 @@
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from climlab_dl.cosmology import linear
+from climlab_dl.cosmology import linear, simulate
 from climlab_dl.cosmology.volumes import Volume
 from climlab_dl.plot import credible, posteriors, spectra
 
@@ -175,3 +176,18 @@ def test_the_corner_without_a_slope_shows_no_spectra(draws):
 
     assert len(posteriors.corner(draws).traverse(lambda a: a, [hv.Area])) == 1
     assert posteriors.corner(draws[["Omega_m", "sigma_8"]]).traverse(lambda a: a, [hv.Area]) == []
+
+
+def test_the_spectra_of_a_volume_stand_beside_linear_theory(tmp_path):
+    preset = replace(simulate.tour(), particles=16, voxels=16, box_size_mpc_h=64.0, steps=3)
+    universe = simulate.volume(TRUTH, preset, seed=0)
+    figure = posteriors.power(universe, path=tmp_path / "power.png")
+    assert (tmp_path / "power.png").stat().st_size > 10_000
+    lines = figure.axes[0].get_lines()
+    assert len(lines) == 4
+    # Linear theory at z = 1.5 is that of today times the growth squared.
+    today, then = (np.asarray(lines[i].get_ydata(), dtype=float) for i in (1, 3))
+    grown = linear.growth(np.array([1 / 2.5]), TRUTH["Omega_m"]).D[0]
+    np.testing.assert_allclose(then / today, grown**2)
+    with pytest.raises(ValueError, match="does not tell"):
+        posteriors.power(replace(universe, box_size_mpc_h=None))
