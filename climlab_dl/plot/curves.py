@@ -125,8 +125,8 @@ def _draw_loss(axes: "Axes", runs: "Mapping[str, pd.DataFrame]") -> None:
     for number, (step, loss) in enumerate(known.values()):
         color = f"C{number}" if len(known) > 1 else "#1b4f8a"
         axes.plot(step, loss, color=color, linewidth=1.5, marker="." if len(loss) == 1 else None)
-    # Over a short range a logarithmic axis has no tick to be read by.
-    if np.all(losses > 0) and losses.max() > 3 * losses.min():
+    # Over a short range a logarithmic axis has too few ticks to be read by.
+    if np.all(losses > 0) and losses.max() > 10 * losses.min():
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
@@ -169,7 +169,8 @@ def _finish(axes: "Axes", labels: list[tuple[float, str, str]], end: int, kind: 
     axes.set_ylabel(which + _KINDS[kind])
     if kind == "mae":
         axes.axhline(1.0, color="#8c8c8c", linewidth=0.9, linestyle="--")
-        axes.set_ylim(bottom=0)
+        # What is worse than twice that, as early steps can be by far, would press all the rest together.
+        axes.set_ylim(0, min(2.0, axes.get_ylim()[1]))
     else:
         axes.set_ylim(0, 1)
     _label_ends(axes, labels, end)
@@ -184,11 +185,9 @@ def _say(axes: "Axes", why: str) -> None:
 def _label_ends(axes: "Axes", labels: list[tuple[float, str, str]], end: int) -> None:
     """Write each line's name and latest value at its right end, apart enough to be read."""
     low, high = axes.get_ylim()
-    high = max(high, 1.05 * max(value for value, _, _ in labels))
-    axes.set_ylim(low, high)
     apart = 0.085 * (high - low)
     labels = sorted(labels, reverse=True)
-    heights = [value for value, _, _ in labels]
+    heights = [min(value, high) for value, _, _ in labels]
     for below in range(1, len(heights)):
         heights[below] = min(heights[below], heights[below - 1] - apart)
     # What was pushed below the axis goes up again, and with it what stands in its way.

@@ -41,7 +41,7 @@ class Runs(pd.DataFrame):
             for name, row in zip(self.index, self.to_dict("records"), strict=True)
         ]
         body = "".join(f"<tr>{row}</tr>" for row in rows)
-        return f'<table class="runs"><thead {_SORT}><tr>{heads}</tr></thead><tbody>{body}</tbody></table>'
+        return f'<table class="dataframe runs"><thead {_SORT}><tr>{heads}</tr></thead><tbody>{body}</tbody></table>'
 
 
 def table(folders: str | Path | Iterable[str | Path] = "runs") -> Runs:

@@ -101,6 +101,16 @@ def test_errors_have_the_unit_of_their_parameter_and_their_mean_has_none() -> No
     assert {text.get_text() for text in right.texts} == {"mean 0.50", "H₀ 0.50 (1.5 of 3.0 km/s/Mpc)"}
 
 
+def test_an_error_far_above_that_of_the_mean_does_not_press_the_others_together() -> None:
+    table = pd.DataFrame({"step": [10, 20], "loss": [1.0, 0.5], "mae_n_s": [0.9, 0.05], "baseline_mae_n_s": [0.1, 0.1]})
+    _, right = curves(table).axes
+    assert right.get_ylim() == (0, 2)
+    _, right = curves(table.iloc[:1]).axes
+    (text,) = right.texts
+    assert text.get_text() == "nₛ 9.00 (0.90 of 0.10)"
+    assert text.xy[1] == 2  # type: ignore[attr-defined]
+
+
 def test_runs_are_compared_by_their_losses_and_their_leading_scores() -> None:
     slow = segmentation(20).assign(loss=2.0)
     left, right = compare({"slow": slow, "fast": segmentation(30)}, steps=40).axes
