@@ -191,3 +191,19 @@ def test_fewer_particles_make_the_same_structures():
         counts.append(particles.overdensity(positions, 32, box).numpy() + 1)
     r = spectrum.cross_correlation(counts[0], counts[1], box)
     assert r.loc[r["k"] < 0.2, "r"].to_numpy().min() > 0.97
+
+
+@pytest.mark.slow
+def test_a_universe_from_camb_is_another_but_much_the_same(tmp_path):
+    # The two transfer functions differ by percents: the same phases, cell by cell almost the same structures.
+    pytest.importorskip("camb", reason="the extra 'sim' is not installed")
+    exact = replace(TINY, transfer="camb")
+    path = simulate.simulate(simulate.design(1, seed=0, preset=exact), tmp_path / "camb", 0)
+    (found,) = volumes.read(path)
+    (plain,) = volumes.read(simulate.simulate(simulate.design(1, seed=0, preset=TINY), tmp_path / "plain", 0))
+    assert found.attributes["transfer"] == "camb"
+    assert found.counts.sum() == plain.counts.sum()
+    assert (found.counts != plain.counts).any()
+    assert spectrum.cross_correlation(found.counts[..., 0], plain.counts[..., 0], 48.0)["r"].iloc[0] > 0.98
+    with pytest.raises(ValueError, match="another universe: its simulation"):
+        simulate.simulate(simulate.design(1, seed=0, preset=TINY), tmp_path / "camb", 0)
