@@ -9,8 +9,7 @@ import xarray as xr
 
 from climlab_dl.climate import events
 from climlab_dl.climate.fields import CLASSES
-from climlab_dl.files import beside
-from climlab_dl.plot import canvas, coastlines, layers, styles
+from climlab_dl.plot import canvas, layers, pictures, styles
 
 if TYPE_CHECKING:
     from cartopy.crs import Projection
@@ -84,33 +83,16 @@ def climatology(
     part = "" if months is None else ", " + " ".join(MONTHS[month] for month in months)
     said = f"{times[0]} to {times[-1]}{part}: {int(weights.sum())} snapshots, {len(tracks)} tracks"
     figure.suptitle(said, fontsize=11)
-    if path is not None:
-        path = Path(path)
-        with beside(path) as new:
-            figure.savefig(new, dpi=dpi, format=path.suffix.lstrip(".") or "png")
-    return figure
+    return pictures.written(figure, path, dpi)
 
 
 def _map(axes: Any, values: xr.DataArray, title: str) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    values = layers.canonical(values)
-    place = canvas.over(values, axes.projection)
-    cells = place.cells(values.lat.values, values.lon.values)
-    pixels = canvas.under(np.asarray(values.values, float), cells)
-    # What never happened is white, to be told from what seldom did.
-    shown = np.where(pixels > 0, pixels, np.nan)
-    left, right, bottom, top = place.extent
-    axes.set_xlim(left, right)
-    axes.set_ylim(bottom, top)
     high = max(float(np.nanmax(values.values)), 1e-9)
-    frame = {"origin": "lower", "extent": place.extent, "transform": place.crs, "interpolation": "nearest"}
-    whole = np.issubdtype(values.dtype, np.integer)
-    image = axes.imshow(shown, cmap="YlOrRd", vmin=0, vmax=high, **frame)
-    for xs, ys in zip(*coastlines.lines(place.crs), strict=True):
-        axes.plot(xs, ys, color="#606060", linewidth=0.5, transform=place.crs)
+    image = pictures.occurrence(axes, layers.canonical(values), high, "YlOrRd")
     axes.set_title(title, fontsize=9)
-    ticks = MaxNLocator(6, integer=whole)
+    ticks = MaxNLocator(6, integer=np.issubdtype(values.dtype, np.integer))
     axes.figure.colorbar(image, ax=axes, orientation="horizontal", shrink=0.7, pad=0.02, aspect=40, ticks=ticks)
 
 

@@ -1,15 +1,13 @@
 """How far a mask can be trusted: reliability of its probabilities, and where it hits, misses and gives false alarms."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
 import pandas as pd
 import xarray as xr
 
 from climlab_dl.climate.fields import CLASSES
-from climlab_dl.files import beside
-from climlab_dl.plot import canvas, coastlines, layers, styles
+from climlab_dl.plot import canvas, layers, pictures, styles
 
 if TYPE_CHECKING:
     from cartopy.crs import Projection
@@ -51,7 +49,7 @@ def reliability(table: pd.DataFrame, *, path: str | Path | None = None, dpi: int
     below.set_xlabel("probability said")
     for one in (axes, below):
         one.spines[["top", "right"]].set_visible(False)
-    return _written(figure, path, dpi)
+    return pictures.written(figure, path, dpi)
 
 
 def verdicts(
@@ -94,30 +92,9 @@ def verdicts(
             row, shares.data_vars.values(), styles.VERDICT_COLORS.items(), strict=True
         ):
             colors = LinearSegmentedColormap.from_list(verdict, ["#f4f4f4", color, "#101010"], N=256)
-            image = _map(axes, share, colors, high)
+            image = pictures.occurrence(axes, share, high, colors)
             axes.set_title(f"{name}: {verdict}", fontsize=10)
             figure.colorbar(image, ax=axes, orientation="horizontal", shrink=0.7, pad=0.02, aspect=40)
     most = int(counts["snapshots"].max())
     figure.suptitle(f"% of {most} snapshot{'s' if most != 1 else ''}", fontsize=11)
-    return _written(figure, path, dpi)
-
-
-def _map(axes: Any, share: xr.DataArray, colors: Any, high: float) -> Any:
-    place = canvas.over(share, axes.projection)
-    pixels = np.append(share.values.ravel(), np.nan)[place.cells(share["lat"].values, share["lon"].values)]
-    left, right, bottom, top = place.extent
-    axes.set_xlim(left, right)
-    axes.set_ylim(bottom, top)
-    frame = {"origin": "lower", "extent": place.extent, "transform": place.crs, "interpolation": "nearest"}
-    image = axes.imshow(np.where(pixels > 0, pixels, np.nan), cmap=colors, vmin=0, vmax=high, **frame)
-    for xs, ys in zip(*coastlines.lines(place.crs), strict=True):
-        axes.plot(xs, ys, color="#606060", linewidth=0.5, transform=place.crs)
-    return image
-
-
-def _written(figure: "Figure", path: str | Path | None, dpi: int) -> "Figure":
-    if path is not None:
-        path = Path(path)
-        with beside(path) as new:
-            figure.savefig(new, dpi=dpi, format=path.suffix.lstrip(".") or "png")
-    return figure
+    return pictures.written(figure, path, dpi)

@@ -170,7 +170,7 @@ class Explorer:
             for name, field in zip(here.names, here.fields, strict=True)
         }
         masked, compared = "mask" in here.more, "truth" in here.more
-        image = ColumnDataSource(self._first_image(data))
+        image = ColumnDataSource(self._first_image(data), name="image")
         figure, drawn = widgets.figure(place, image, looks[here.names[0]], self.width)
         lines = []
         for name, (pieces, first) in here.lines(steps).items():

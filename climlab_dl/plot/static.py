@@ -8,8 +8,7 @@ import pandas as pd
 import xarray as xr
 
 from climlab_dl.climate.fields import CLASSES
-from climlab_dl.files import beside
-from climlab_dl.plot import canvas, coastlines, layers, styles
+from climlab_dl.plot import canvas, coastlines, layers, pictures, styles
 from climlab_dl.plot.outlines import Pieces, arrows, contours, outline, tracks
 
 if TYPE_CHECKING:
@@ -78,11 +77,10 @@ def static(
     axes: Any = figure.add_subplot(projection=place.crs)
     _frame(axes, place)
     axes.set_facecolor(styles.NO_DATA)
-    frame = {"origin": "lower", "extent": place.extent, "transform": place.crs, "interpolation": "nearest"}
     colors = {"cmap": colormaps[look.colormap], "vmin": look.low, "vmax": look.high}
-    image = axes.imshow(canvas.under(values, cells), **colors, **frame)
+    image = pictures.cells(axes, canvas.under(values, cells), place, **colors)
     if found is not None:
-        axes.imshow(_paint(found.values, cells, opacity), **frame)
+        pictures.cells(axes, _paint(found.values, cells, opacity), place)
     _lines(axes, place)
     lat, lon = field.lat.values, field.lon.values
     if wind is not None:
@@ -99,23 +97,16 @@ def static(
     if masks := [layer for layer in (mask, truth) if layer is not None]:
         _legend(axes, layers.kinds(*masks), found is not None, real is not None)
     axes.set_title(title if title is not None else f"{look.long_name}  {styles.dates(field)[time]}".strip())
-    if path is not None:
-        path = Path(path)
-        with beside(path) as new:
-            figure.savefig(new, dpi=dpi, format=path.suffix.lstrip(".") or "png", bbox_inches="tight")
-    return figure
+    return pictures.written(figure, path, dpi, bbox_inches="tight")
 
 
 def _frame(axes: Any, place: canvas.Canvas) -> None:
-    """Set what the map shows, and where: a disk around a pole, degrees along a flat map."""
+    """Frame what the map shows: a disk around a pole, degrees along a flat map."""
     import matplotlib.path
     from cartopy.mpl.ticker import LatitudeFormatter, LongitudeFormatter
 
-    left, right, bottom, top = place.extent
-    axes.set_xlim(left, right)
-    axes.set_ylim(bottom, top)
     if place.polar:
-        axes.set_boundary(matplotlib.path.Path.circle((0, 0), right), transform=place.crs)
+        axes.set_boundary(matplotlib.path.Path.circle((0, 0), place.extent[1]), transform=place.crs)
     if place.flat:
         across, up = canvas.ticks(place)
         axes.set_xticks(across, crs=place.crs)
@@ -136,16 +127,10 @@ def _paint(classes: np.ndarray, cells: np.ndarray, opacity: float) -> np.ndarray
 
 
 def _lines(axes: "GeoAxes", place: canvas.Canvas) -> None:
-    from matplotlib.collections import LineCollection
-
-    region = not place.whole
-    for (xs, ys), style in (
-        (canvas.graticule(place.crs), {"colors": "#606060", "linewidths": 0.4, "linestyles": "dotted"}),
-        (coastlines.lines(place.crs, "50m" if region else "110m"), {"colors": "#202020", "linewidths": 0.7}),
-    ):
-        xs, ys = place.clip(xs, ys)
-        lines = [np.column_stack(line) for line in zip(xs, ys, strict=True)]
-        axes.add_collection(LineCollection(lines, **style), autolim=False)
+    thin = {"colors": "#606060", "linewidths": 0.4, "linestyles": "dotted"}
+    pictures.lines(axes, place, canvas.graticule(place.crs), **thin)
+    coast = coastlines.lines(place.crs, "110m" if place.whole else "50m")
+    pictures.lines(axes, place, coast, colors="#202020", linewidths=0.7)
 
 
 def _draw(axes: "GeoAxes", pieces: Pieces, width: float, *, cased: bool = False) -> None:

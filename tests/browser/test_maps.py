@@ -3,6 +3,7 @@
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 
@@ -365,3 +366,65 @@ def test_missing_snapshots_are_told_beside_the_date(fields, offline, tmp_path):
     press(opened, "ArrowRight", 3)
     assert "(4 of 5, 3 missing before)" in opened.page.locator(".bk-slider-title").first.inner_text()
     assert opened.clean()
+
+
+def test_of_storms_that_share_a_region_the_closest_is_picked(fields, offline, tmp_path):
+    # Two cyclones whose cells touch are one region with a row for each, as `events.find` divides it.
+    mask = xr.zeros_like(fields.mask.isel(time=[0]))
+    mask[0, 20:24, 10:20] = 1  # 12.5 to 27.5 N, 50 to 95 E
+    found = events.find(mask)
+    storms = pd.concat([found.assign(lon=55.0), found.assign(lon=90.0, track=2, event=2)], ignore_index=True)
+    shown = maps.explore(fields.isel(time=[0]), mask, channels=["TMQ"], storms=storms)
+    opened = offline(shown.save(tmp_path / "touching.html"))
+    for lon, track in ((62, 1), (83, 2)):
+        assert f"event {track}, track {track}" in hover(opened, 20, lon)
+        opened.page.mouse.click(*at(opened, 20, lon))
+        opened.page.wait_for_timeout(200)
+        picked = f"{model(opened, 'storms')}.selected.indices.map(row => {model(opened, 'storms')}.data.track[row])"
+        assert opened.page.evaluate(picked) == [track]
+    assert opened.clean()
+
+
+@pytest.mark.parametrize("projection", ["NorthPolarStereo", "SouthPolarStereo"])
+def test_both_poles_are_clean(projection, fields, offline, tmp_path):
+    # Cells at the pole reach it, in one colour, and no line crosses it: a storm around a pole is one disk.
+    polar = fields.isel(time=[0])[["TMQ"]] * 0 + 30
+    mask = xr.zeros_like(fields.mask.isel(time=[0]))
+    mask[0, [0, 1, -2, -1]] = 1
+    shown = maps.explore(polar, mask, projection=projection)
+    opened = offline(shown.save(tmp_path / "pole.html"))
+    document = "Bokeh.documents[0]"
+    opened.page.evaluate(f"for (const n of ['coastline', 'graticule']) {document}.get_model_by_name(n).visible = false")
+    opened.page.evaluate(f"{document}.get_model_by_name('overlay').glyph.global_alpha = 1")
+    pixels = opened.pixels()
+    opened.keep(f"pole_{projection}")
+    inside = np.abs(pixels - [0xD0, 0x1C, 0x8B]).max(axis=-1) < 6
+    rows, columns = np.flatnonzero(inside.any(axis=1)), np.flatnonzero(inside.any(axis=0))
+    # A disk of 10 degrees: as high as wide, its area pi/4 of the square around it, without a hole or a wedge.
+    high, wide = np.ptp(rows) + 1, np.ptp(columns) + 1
+    assert high == pytest.approx(wide, abs=3)
+    assert inside.sum() == pytest.approx(np.pi / 4 * high * wide, rel=0.03)
+    assert opened.clean()
+
+
+def test_classes_on_a_grid_finer_than_the_screen_are_never_mixed(offline, tmp_path):
+    # 1152 columns on 820 pixels: a colour between two classes, or paler than its own, would be a mean.
+    lat, lon = (np.arange(576) + 0.5) * 180 / 576 - 90, np.arange(1152) * 360 / 1152
+    mask = xr.DataArray(np.zeros((576, 1152), np.int8), dims=("lat", "lon"), coords={"lat": lat, "lon": lon})
+    mask[200:300:3, 100:500] = 1
+    mask[201:300:3, 100:500] = 2
+    even = xr.full_like(mask, 35.0, dtype=np.float32).rename("TMQ")
+    opened = offline(maps.explore(even, mask).save(tmp_path / "fine.html"))
+    document = "Bokeh.documents[0]"
+    opened.page.evaluate(f"for (const n of ['coastline', 'graticule']) {document}.get_model_by_name(n).visible = false")
+    opened.page.evaluate(f"{document}.get_model_by_name('overlay').glyph.global_alpha = 1")
+    pixels = opened.pixels()
+    opened.keep("fine")
+    (x0, y0), (x1, y1) = at(opened, 0, 40), at(opened, -20, 150)
+    box = opened.page.locator(".bk-Figure:visible").first.bounding_box()
+    assert box is not None
+    part = pixels[round(y0 - box["y"]) : round(y1 - box["y"]), round(x0 - box["x"]) : round(x1 - box["x"])]
+    seen = {tuple(int(number) for number in color) for color in np.unique(part.reshape(-1, 3), axis=0)}
+    assert len(seen) == 3
+    for name in ("cyclone", "river"):
+        assert near(part, styles.CLASS_COLORS[name], 3) > 1000
