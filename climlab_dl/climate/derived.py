@@ -9,6 +9,9 @@ from climlab_dl.climate.fields import FAMILIES, FIELDS, GRAVITY, missing
 from climlab_dl.climate.labels import LABELS, MASK
 from climlab_dl.climate.mesh import Mesh, mesh_of
 
+DAMPING = 19.0
+"""Standard deviation in degrees of the Gaussian that damps water vapour towards the equator (Kurth et al. 2018)."""
+
 TRANSPORT_TOP = 200.0
 """Pressure in hPa above which water vapour transport is not counted, as in most river catalogues."""
 
@@ -108,7 +111,8 @@ def require(fields: xr.Dataset, names: Sequence[str]) -> xr.Dataset:
         From `archive.open`.
     names : sequence of str
         Names of `fields.FIELDS`; VORT850, DIV850, WIND850, WINDBOT and IVT can be computed from others, and ABSLAT
-        from the grid, for networks that should know how far from the equator they look.
+        from the grid, for networks that should know how far from the equator they look; TMQDAMPED is TMQ
+        (1 - exp(-lat^2 / 2 19^2)), in which the moist tropics do not outshine the rivers.
 
     Raises
     ------
@@ -121,6 +125,10 @@ def require(fields: xr.Dataset, names: Sequence[str]) -> xr.Dataset:
         if name == "ABSLAT":
             like = next(iter(fields.data_vars.values()))
             fields = _with(fields, name, abs(fields["lat"]).astype(np.float32).broadcast_like(like).chunk(time=1))
+            continue
+        if name == "TMQDAMPED" and "TMQ" in fields:
+            damping = 1 - np.exp(-0.5 * (fields["lat"] / DAMPING) ** 2)
+            fields = _with(fields, name, fields["TMQ"] * damping.astype(np.float32))
             continue
         if name not in _FORMULAS or not set(_FORMULAS[name][0]) <= set(fields):
             found = [*map(str, fields.data_vars), *str(fields.attrs.get("unrecognised", "")).split()]

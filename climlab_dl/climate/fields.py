@@ -136,6 +136,7 @@ _FIELDS = (
     ("WIND850", "m s-1", "wind speed at 850 hPa", "wind_speed", (0, 200), (0, 40), ""),
     ("WINDBOT", "m s-1", "wind speed at the lowest level", "wind_speed", (0, 200), (0, 30), ""),
     ("ABSLAT", "degree", "distance from the equator", "", (0, 90), (0, 90), ""),
+    ("TMQDAMPED", "kg m-2", "total water vapour, damped towards the equator", "", (0, 150), (0, 40), ""),
 )
 # fmt: on
 

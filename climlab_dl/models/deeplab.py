@@ -31,7 +31,7 @@ from climlab_dl.models.layers import (
 from climlab_dl.models.resnet import UNITS, ResNet
 from climlab_dl.models.xception import Xception
 
-Backbone = Literal["resnet14", "resnet50", "resnet101", "xception"]
+Backbone = Literal["resnet14", "resnet20", "resnet50", "resnet101", "xception"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,8 +40,8 @@ class DeepLab:
 
     Parameters
     ----------
-    backbone : {"resnet50", "resnet101", "resnet14", "xception"}
-        Encoder. ResNet-14 has one unit in each block.
+    backbone : {"resnet50", "resnet101", "resnet14", "resnet20", "xception"}
+        Encoder. ResNet-14 has one unit in each block; ResNet-20 has two in each of three blocks.
     width : int
         Features near the encoder's root (64 as published); the encoder's others keep their proportion to it.
     output_stride : {8, 16, 2, 4}

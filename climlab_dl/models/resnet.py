@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from climlab_dl.models.layers import Conv2d, MaxPool2d, Norm, Padding, Recomputable, convolution, normalisation
 
-UNITS = {"resnet14": (1, 1, 1, 1), "resnet50": (3, 4, 6, 3), "resnet101": (3, 4, 23, 3)}
+UNITS = {"resnet14": (1, 1, 1, 1), "resnet20": (2, 2, 2), "resnet50": (3, 4, 6, 3), "resnet101": (3, 4, 23, 3)}
 
 
 class Bottleneck(Recomputable):

@@ -47,9 +47,10 @@ class ClimateArchive:
         is learnt from both. A rule that looks at the sign of winds marks other cells of a mirrored storm: let
         ``moisture`` mark them anew.
     moisture
-        Multiply water vapour (TMQ) at each epoch by other smooth random factors, the logarithm of which spreads by
-        this, and label the snapshot anew by rule: regions join, part, grow and shrink, so that the rule is learnt
-        instead of the regions. For archives that `heuristics.label` has labelled by its default rules; 0 is off.
+        At each epoch, turn water vapour (TMQ) round the globe by itself and multiply it by other smooth random
+        factors, the logarithm of which spreads by this; then label the snapshot anew by rule. Regions join, part, grow
+        and shrink, and no other field tells where they were, so that the rule is learnt instead of the regions. For
+        archives that `heuristics.label` has labelled by its default rules; 0 is off.
     memory_gigabytes
         Archives up to this size are read once and kept, normalised, in each rank's memory; larger ones are read
         snapshot by snapshot.
@@ -182,8 +183,7 @@ class _Snapshots:
         self.in_memory = (
             data.stage_to is None and 4 * len(channels) * np.prod(shape, dtype=float) <= data.memory_gigabytes * 2**30
         )
-        self.mean = np.zeros((len(channels), 1, 1), dtype=np.float32)
-        self.std = np.ones_like(self.mean)
+        self.mean, self.std = Statistics.empty(channels).scale(2)
         if self.in_memory:
             self._fields, self._masks = self._load(range(shape[0]))
 
@@ -214,8 +214,7 @@ class _Snapshots:
 
     def normalise(self, statistics: Statistics) -> None:
         """From now on give (field - mean) / std."""
-        self.mean = statistics.mean.astype(np.float32)[:, None, None]
-        self.std = statistics.std.astype(np.float32)[:, None, None]
+        self.mean, self.std = statistics.scale(2)
         if self._fields is not None:
             self._fields -= self.mean
             self._fields /= self.std

@@ -125,8 +125,13 @@ class Statistics:
     @property
     def std(self) -> np.ndarray:
         """Standard deviation per channel; 1 for a constant channel, which can then be divided by it."""
-        std = np.sqrt(self.deviation / self.count)
+        std = np.sqrt(self.deviation / max(self.count, 1))
         return np.where(std > 0, std, 1.0)
+
+    def scale(self, dimensions: int) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and standard deviation per channel in float32, shaped for samples of so many dimensions."""
+        shape = (-1, *[1] * dimensions)
+        return self.mean.astype(np.float32).reshape(shape), self.std.astype(np.float32).reshape(shape)
 
     @property
     def class_frequencies(self) -> np.ndarray:

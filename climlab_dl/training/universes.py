@@ -141,8 +141,7 @@ class _Volumes:
         shifts = np.zeros(first.counts.shape[-1]) if first.redshifts is None else first.redshifts
         self.channels = tuple(f"z={shift:g}" for shift in shifts)
         self.shape, self.periodic = first.counts.shape, first.periodic
-        self.mean = np.zeros((len(self.channels), 1, 1, 1), dtype=np.float32)
-        self.std = np.ones_like(self.mean)
+        self.mean, self.std = Statistics.empty(self.channels).scale(3)
         self.target_mean, self.target_std = np.zeros(len(self.parameters)), np.ones(len(self.parameters))
         self._table = np.zeros((len(self.channels), 2**16), dtype=np.float32)
         self.in_memory = float(len(paths)) * first.counts.nbytes <= data.memory_gigabytes * 2**30
@@ -164,8 +163,7 @@ class _Volumes:
 
     def normalise(self, statistics: Statistics, target_mean: np.ndarray, target_std: np.ndarray) -> None:
         """From now on give (value - mean) / std, of volumes and parameters."""
-        self.mean = statistics.mean.astype(np.float32)[:, None, None, None]
-        self.std = statistics.std.astype(np.float32)[:, None, None, None]
+        self.mean, self.std = statistics.scale(3)
         self.target_mean, self.target_std = target_mean, target_std
         # Looking a count up is ten times as fast as its logarithm. Negative ones, which cannot be, stay not a number.
         with np.errstate(invalid="ignore", divide="ignore"):

@@ -11,8 +11,9 @@ from climlab_dl.climate import heuristics
 from climlab_dl.climate.fields import FIELDS
 from climlab_dl.climate.rules import Cyclones, Rivers
 
-# How far apart, in degrees, the random factors on water vapour are as good as independent: less than a river's length.
-PATCH = 10.0
+# How far apart, in degrees, the random factors on water vapour are as good as independent: from the width of a moist
+# band, so that its edge frays, to several times a river's length.
+PATCHES = (6.0, 40.0)
 
 
 class Variation:
@@ -69,15 +70,17 @@ class Variation:
         return fields, mask
 
     def _moistened(self, fields: np.ndarray, random: np.random.Generator) -> np.ndarray:
-        """Multiply the water vapour by smooth random factors around one."""
+        """Turn the water vapour round the globe, apart from all else, and multiply it by smooth random factors."""
+        wet = [number for number, name in enumerate(self.channels) if name in ("TMQ", "TMQDAMPED")]
+        mean, std = self.mean[wet], self.std[wet]
+        vapour = np.roll(fields[wet] * std + mean, int(random.integers(len(self.lon))), axis=-1)
         spacing = np.abs(np.diff(self.lat)).mean(), np.abs(np.diff(self.lon)).mean()
         noise = random.standard_normal(fields.shape[1:])
         edges: Any = ("nearest", "wrap")  # scipy's stubs know one for both axes only
-        smooth = ndimage.gaussian_filter(noise, [PATCH / step for step in spacing], mode=edges)
-        number = self.channels.index("TMQ")
+        patch = random.uniform(*PATCHES)
+        smooth = ndimage.gaussian_filter(noise, [patch / step for step in spacing], mode=edges)
         fields = fields.copy()
-        mean, std = self.mean[number], self.std[number]
-        fields[number] = ((fields[number] * std + mean) * np.exp(self.moisture * smooth / smooth.std()) - mean) / std
+        fields[wet] = (vapour * np.exp(self.moisture * smooth / smooth.std()) - mean) / std
         return fields
 
     def _labelled(self, fields: np.ndarray) -> np.ndarray:

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from climlab_dl import archive
+from climlab_dl import archive, heuristics
 from climlab_dl.climate import derived
 from climlab_dl.climate.fields import GRAVITY
+from climlab_dl.climate.mesh import mesh_of
+from climlab_dl.climate.rivers import Above, damped
 from climlab_dl.climate.sphere import EARTH_RADIUS_KM
 
 RADIUS = 1000 * EARTH_RADIUS_KM
@@ -122,3 +124,13 @@ def test_distance_from_the_equator_is_the_same_on_both_hemispheres(sample):
     assert fields.ABSLAT.dtype == np.float32
     np.testing.assert_allclose(fields.ABSLAT[0, :, 0], np.abs(fields.lat), rtol=1e-6)
     np.testing.assert_array_equal(fields.ABSLAT, fields.ABSLAT[:, ::-1])
+
+
+def test_water_vapour_is_damped_as_the_river_rule_damps_it(sample):
+    fields = archive.require(archive.open(sample / "gcm_t63_2001-08-14T06.nc"), ["TMQDAMPED"])
+    rule = heuristics.Rivers.kurth().where
+    assert isinstance(rule, Above)
+    snapshot = fields.TMQ.isel(time=0).values
+    wanted = damped(snapshot, mesh_of(fields.lat.values, fields.lon.values), rule.damping)
+    np.testing.assert_allclose(fields.TMQDAMPED.isel(time=0), wanted, rtol=1e-6, atol=1e-5)
+    assert fields.TMQDAMPED.attrs["units"] == "kg m-2"

@@ -47,6 +47,7 @@ def test_the_published_network_has_resnet_50s_parameters_and_its_decoders():
         (DeepLab(backbone="resnet101", output_stride=16), (2048, 48, 72), (64, 192, 288)),
         (DeepLab(backbone="resnet14", output_stride=4), (2048, 192, 288), (64, 192, 288)),
         (DeepLab(backbone="resnet14", output_stride=2), (2048, 384, 576), (64, 384, 576)),
+        (DeepLab(backbone="resnet20", output_stride=8), (1024, 96, 144), (64, 192, 288)),
     ],
 )
 def test_encoders_give_their_maps_at_the_output_stride_and_at_a_quarter_or_finer(description, deep, low_level):

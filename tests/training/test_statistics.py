@@ -49,6 +49,15 @@ def test_a_constant_channel_can_be_divided_by_its_spread():
     assert Statistics.of(np.full((2, 3, 4), 7.0), NAMES).std.tolist() == [1.0, 1.0]
 
 
+def test_the_scale_fits_the_samples_that_it_normalises():
+    values = np.random.default_rng(0).normal([3, -40], [2, 0.5], (6, 4, 5, 2)).transpose(3, 0, 1, 2)
+    mean, std = Statistics.of(values, ("TMQ", "PSL")).scale(3)
+    assert mean.shape == std.shape == (2, 1, 1, 1)
+    normal = (values - mean) / std
+    np.testing.assert_allclose(normal.mean(axis=(1, 2, 3)), 0, atol=1e-5)
+    np.testing.assert_allclose(normal.std(axis=(1, 2, 3)), 1, atol=1e-5)
+
+
 def test_different_channels_do_not_merge():
     with pytest.raises(ValueError, match="TMQ"):
         Statistics.empty(("TMQ",)).merge(Statistics.empty(("PSL",)))
