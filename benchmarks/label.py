@@ -56,7 +56,7 @@ def time_rules(snapshot: xr.Dataset) -> None:
     rules = {
         "both classes, Kurth": {},
         "cyclones, Kurth": {"rivers": None},
-        "cyclones, TECA": {"rivers": None, "cyclones": heuristics.Cyclones.teca()},
+        "cyclones, TECA": {"rivers": None, "cyclones": heuristics.Cyclones.teca_for(snapshot)},
         "rivers, Kurth": {"cyclones": None},
     }
     for name, rule in rules.items():

@@ -1,0 +1,85 @@
+"""Benchmarks still run, at the size of a toy: what they measure is recorded beside them, not asserted here.
+
+Those that start trainings on ranks to break or compare them (faults, killed, overhead) take minutes at any size; their
+parts are tested in tests/parallel and tests/training.
+"""
+
+import importlib
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from climlab_dl import archive, synthetic
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+
+
+@pytest.fixture
+def benchmark(monkeypatch, capsys):
+    """Run a benchmark's main with arguments, some of its constants made small; gives the module and what it printed."""
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    before = set(sys.modules)
+
+    def run(name: str, *arguments: object, **small: object) -> tuple[ModuleType, str]:
+        monkeypatch.setattr(sys, "argv", [f"{name}.py", *map(str, arguments)])
+        module = importlib.import_module(name)
+        for constant, value in small.items():
+            assert hasattr(module, constant)
+            monkeypatch.setattr(module, constant, value)
+        module.main()
+        return module, capsys.readouterr().out
+
+    yield run
+    for name in set(sys.modules) - before:
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(BENCHMARKS)):
+            del sys.modules[name]
+
+
+@pytest.mark.slow
+@pytest.mark.mpi
+def test_detection_is_measured_killed_and_repeated(benchmark, tmp_path):
+    _, said = benchmark("detect", "--snapshots", 4, "--rows", 48, "--folder", tmp_path, PIECE=1)
+    assert "4 snapshots" in said
+    assert "rank 1: resident MB" in said
+    assert "all 4 are byte-equal" in said
+    assert not list(tmp_path.iterdir())
+
+
+def test_labelling_is_timed(benchmark):
+    _, said = benchmark("label", "--snapshots", 8, "--workers", 1, ROWS=32, COLUMNS=48)
+    assert "both classes, Kurth" in said
+    assert "8 snapshots" in said
+
+
+def test_events_are_timed(benchmark):
+    _, said = benchmark("events", "--snapshots", 4, ROWS=64, COLUMNS=128)
+    assert "events a snapshot" in said
+
+
+@pytest.mark.slow
+def test_networks_are_timed(benchmark):
+    _, said = benchmark("models", "--lat", 32, "--lon", 48, "--rounds", 1, "--case", "small, 2 snapshots of 96 x 192")
+    assert "Tiramisu.small()" in said
+
+
+def test_small_networks_are_scored(benchmark, tmp_path):
+    source = archive.save(synthetic.atmosphere(times=9, shape=(32, 64), seed=0).drop_vars("mask"), tmp_path / "in.nc")
+    _, said = benchmark("small_networks", tmp_path / "out", "--archive", source, "--run", "small_deeplab", "--steps", 1)
+    assert "small_deeplab step 1: river" in said
+
+
+@pytest.mark.slow
+def test_archives_are_timed(benchmark, monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    large = importlib.import_module("archive").snapshot
+    _, said = benchmark("archive", FILES=6, snapshot=lambda rows, columns: large(min(rows, 24), min(columns, 48)))
+    assert "open 6 nc files" in said
+    assert "deepcam: check" in said
+
+
+@pytest.mark.slow
+def test_universes_are_timed(benchmark):
+    _, said = benchmark("simulate", CASES=("tour",))
+    assert "GFLOP/s" in said
