@@ -1,11 +1,12 @@
 """How well the network knows the parameters, against regressions on the same universes; and its calibration.
 
     mpiexec -n 2 python benchmarks/universes.py simulate out/study     # 2,000 universes of 64^3, about 15 minutes
-    mpiexec -n 2 python benchmarks/universes.py train out/study        # hours on two cores, minutes on a GPU
-    python benchmarks/universes.py report out/study                    # the table, and its posterior's calibration
+    python benchmarks/universes.py train out/study                     # today's density; 8 minutes of one core
+    python benchmarks/universes.py train out/study --redshifts four
+    python benchmarks/universes.py report out/study                    # errors, and the posterior's calibration
 
-Every step continues where it was interrupted. ``--universes N`` and ``--steps N`` make it smaller; ``report --sizes``
-adds the learning curve of the regressions.
+Every step continues where it was interrupted. ``--universes N``, ``--at-most N`` and ``--epochs N`` make it smaller;
+``report --sizes`` adds the learning curve of the regressions.
 """
 
 import argparse
@@ -26,6 +27,7 @@ def main() -> None:
     parser.add_argument("--redshifts", choices=REDSHIFTS, default="today")
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--at-most", type=int, help="universes to train on")
+    parser.add_argument("--method", choices=("auto", "flow", "linear"), default="linear")
     parser.add_argument("--sizes", action="store_true", help="also the regressions' learning curve")
     arguments = parser.parse_args()
     {"simulate": make, "train": train, "report": report}[arguments.what](arguments)
@@ -79,7 +81,7 @@ def report(arguments: argparse.Namespace) -> None:
     from climlab_dl.inference import calibration, posterior
     from climlab_dl.training.universes import Universes
 
-    fitted = posterior.fit(arguments.folder / "run")
+    fitted = posterior.fit(run_of(arguments), method=arguments.method, refit=True, symmetries=1)
     data = fitted.summaries.run.data
     assert isinstance(data, Universes)
     files = data.files()
@@ -90,7 +92,8 @@ def report(arguments: argparse.Namespace) -> None:
     if arguments.sizes:
         size = 50
         while size <= len(files["training"]):
-            table = spectrum.baselines(volumes.open(files["training"][:size]), volumes.open(files["held_out"]))
+            parts = (files["training"][:size], files["held_out"])
+            table = spectrum.baselines(*(map(fitted.summaries.at, volumes.open(part)) for part in parts))
             print(f"\n{size} universes\n{table.round(4).to_string()}")
             size *= 2
 

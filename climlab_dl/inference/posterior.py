@@ -188,12 +188,13 @@ def accuracy(posterior: Posterior) -> pd.DataFrame:
     -------
     pd.DataFrame
         Root-mean-square error in physical units by method ("network", "ridge ln P", "ridge ln P + PDF", "prior") and
-        parameter. All learnt from the same training universes; the prior predicts their mean.
+        parameter. All learnt from the same training universes and redshifts; the prior predicts their mean.
     """
     files = _split(posterior.summaries)
     estimates, physical, _ = posterior.summaries.of(volumes.open(files["held_out"]))
     network = pd.DataFrame([np.sqrt(np.mean((estimates - physical) ** 2, axis=0))], ["network"], list(posterior.names))
-    others = spectrum.baselines(volumes.open(files["training"]), volumes.open(files["held_out"]))[list(posterior.names)]
+    seen = [map(posterior.summaries.at, volumes.open(files[part])) for part in ("training", "held_out")]
+    others = spectrum.baselines(*seen)[list(posterior.names)]
     return pd.concat([network, others.loc[["ridge ln P", "ridge ln P + PDF", "prior"]]]).rename_axis("method")
 
 

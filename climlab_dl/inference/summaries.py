@@ -89,7 +89,7 @@ class Summaries:
 
     def __call__(self, volume: Volume) -> Array:
         """Estimates of the parameters, in physical units."""
-        volume = self._at(volume)
+        volume = self.at(volume)
         if volume.counts.shape[-1] != len(self.mean):
             raise ValueError(
                 f"{volume.source.name} has {volume.counts.shape[-1]} redshifts, the network takes {len(self.mean)}; "
@@ -116,11 +116,11 @@ class Summaries:
         rows = []
         for volume in training:
             values = volume.parameters
-            rows.append((self._averaged(self._at(volume), self.model.features), [values[n] for n in self.names]))
+            rows.append((self._averaged(self.at(volume), self.model.features), [values[n] for n in self.names]))
         features, physical = (np.array(column, dtype=np.float64) for column in zip(*rows, strict=True))
         return replace(self, head=Ridge.fit(features, physical))
 
-    def _at(self, volume: Volume) -> Volume:
+    def at(self, volume: Volume) -> Volume:
         """Only the redshifts that the network was trained on."""
         data = self.run.data
         return volume.at(data.redshifts) if isinstance(data, Universes) and data.redshifts is not None else volume

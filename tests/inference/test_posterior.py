@@ -136,3 +136,20 @@ def test_a_refitted_last_layer_errs_no_more_on_what_it_is_fitted_to(trained):
     again = posterior.fit(trained[0], symmetries=1, refit=True)
     first = next(volumes.read(training[0]))
     np.testing.assert_allclose(again.summaries(first), refitted(first))
+
+
+@pytest.mark.slow
+def test_baselines_see_no_more_redshifts_than_the_network(tmp_path):
+    preset = replace(simulate.tour(), particles=12, voxels=12, box_size_mpc_h=48.0, steps=3)
+    list(simulate.share(simulate.design(64, seed=0, preset=preset), tmp_path / "universes"))
+    small = CosmoFlow(
+        size=None, features=(4,), kernels=(3,), strides=(1,), pooled=(True,), hidden=(4,), padding="periodic"
+    )
+    data = Universes(source=tmp_path / "universes", redshifts=(1.5,), calibration=0.25, held_out=0.25)
+    for _ in train(Run(data=data, model=small, loss=MSE(), steps=2, batch_size=4), tmp_path / "run"):
+        pass
+    table = posterior.accuracy(posterior.fit(tmp_path / "run", symmetries=1))
+    files = data.files()
+    parts = [[v.at((1.5,)) for v in volumes.open(files[part])] for part in ("training", "held_out")]
+    expected = spectrum.baselines(*parts).loc["ridge ln P"]
+    assert table.loc["ridge ln P"].to_numpy() == pytest.approx(expected[table.columns].to_numpy())
