@@ -14,7 +14,7 @@ from climlab_dl.climate.fields import CLASSES
 from climlab_dl.files import beside
 from climlab_dl.plot.curves import curves
 from climlab_dl.plot.static import static
-from climlab_dl.plot.tables import SHOWN
+from climlab_dl.plot.tables import SHOWN, number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -99,7 +99,7 @@ def _detections(folder: Path, described: dict[str, Any], snapshots: int) -> list
     parts += ["<h2>Reliability</h2>", _picture(diagrams.reliability(table), "reliability diagram"), _brier(table)]
     columns = [name for name in ("time", *SHOWN) if name in storms]
     shown = storms.sort_values("area_km2", ascending=False).head(20)[columns]
-    listed = shown.to_html(index=False, float_format="{:.4g}".format)
+    listed = shown.to_html(index=False, float_format=number)
     return [*parts, f"<h2>Largest of {len(storms)} events</h2>", listed]
 
 

@@ -33,6 +33,9 @@ def test_a_report_has_scores_curves_maps_reliability_storms_and_the_run(tmp_path
     for part in ("Scores on 2 of 2 held-out snapshots", "all background", "Brier score", "Worst snapshot", "events"):
         assert part in page
     assert "climlab_dl.models.deeplab.DeepLab" in page
+    # Areas of storms in full, not as 1.06e+06.
+    assert re.search(r"<td>\d{1,3},\d{3}(,\d{3})?</td>", page)
+    assert "e+0" not in page.split("Largest of")[1].split("<h2>")[0]
     assert re.findall(r"(?:src|href)=\"(?!data:)", page) == []
 
 

@@ -23,6 +23,7 @@ def draw(
         "PlateCarree", "Robinson", "Mollweide", "Orthographic", "NorthPolarStereo", "SouthPolarStereo"
     ] = "PlateCarree",
     central_longitude: float = 0.0,
+    dpi: int = 150,
 ) -> None:
     """Draw climate files and their masks: a picture, a page that answers, or an animation.
 
@@ -39,6 +40,7 @@ def draw(
         storms: Draw the storms' tracks, and under a page list the storms.
         projection: Of the map.
         central_longitude: In the middle of the map, in degrees east.
+        dpi: Pixels in an inch of a picture, which is nine inches wide.
     """
     from climlab_dl import archive, events, maps
     from climlab_dl.plot import styles
@@ -64,7 +66,7 @@ def draw(
         maps.animate(fields, found, path=out, channel=channels and channels[0], **options)
     else:
         step = _position(styles.dates(fields), time)
-        maps.static(fields, found, path=out, channel=channels and channels[0], time=step, **options)
+        maps.static(fields, found, path=out, channel=channels and channels[0], time=step, dpi=dpi, **options)
     print(out)
 
 

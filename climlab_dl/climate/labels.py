@@ -1,5 +1,8 @@
 """Labels of pixels: masks of classes, several labellings as bits, and what is neither."""
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 import numpy as np
 import xarray as xr
 
@@ -12,16 +15,30 @@ LABELS = "labels"
 ANNOTATOR = "annotator"
 """The dimension of `LABELS` before latitude and longitude."""
 
-MASK_ATTRIBUTES = {
-    "long_name": "class of weather",
-    "flag_values": np.arange(len(CLASSES), dtype=np.int8),
-    "flag_meanings": " ".join(CLASSES),
-}
+EVERY = tuple(range(len(CLASSES)))
+"""All classes: those of a mask that does not say that fewer were looked for."""
 LABELS_ATTRIBUTES = {
     "long_name": "classes of weather as each annotator drew them",
     "flag_masks": np.array([1, 2], np.int8),
     "flag_meanings": " ".join(CLASSES[1:]),
 }
+
+
+def flags(kinds: Iterable[int]) -> dict[str, object]:
+    """CF attributes of a mask that may hold these classes."""
+    kinds = sorted(kinds)
+    return {"flag_values": np.array(kinds, np.int8), "flag_meanings": " ".join(CLASSES[kind] for kind in kinds)}
+
+
+MASK_ATTRIBUTES = {"long_name": "class of weather", **flags(EVERY)}
+
+
+def flagged(attributes: Mapping[Any, Any]) -> tuple[int, ...]:
+    """Classes that the CF attributes of a file's mask name; `EVERY` one where they name none, or others than ours."""
+    names = str(attributes.get("flag_meanings", "")).split()
+    values = np.atleast_1d(attributes.get("flag_values", [])).tolist()
+    ours = names and len(names) == len(values) and set(zip(values, names, strict=True)) <= set(enumerate(CLASSES))
+    return tuple(values) if ours else EVERY
 
 
 def as_mask(values: np.ndarray, where: str) -> np.ndarray:

@@ -13,7 +13,7 @@ from climlab_dl.climate import times
 from climlab_dl.climate.checks import Guard
 from climlab_dl.climate.fields import FAMILIES, FIELDS
 from climlab_dl.climate.grid import Grid
-from climlab_dl.climate.labels import LABELS, LABELS_ATTRIBUTES, MASK, MASK_ATTRIBUTES
+from climlab_dl.climate.labels import EVERY, LABELS, LABELS_ATTRIBUTES, MASK, MASK_ATTRIBUTES, flags
 from climlab_dl.climate.stack import Stack
 from climlab_dl.climate.units import SAME, Conversion
 
@@ -37,6 +37,8 @@ class Content:
         What the file calls it.
     component : int, optional
         Which of the first inner dimension this is, where one reading of a file yields several variables.
+    kinds : tuple of int
+        Classes that it may hold, if it is a mask.
     """
 
     read: Callable[[int, int], np.ndarray]
@@ -45,6 +47,7 @@ class Content:
     conversion: Conversion = SAME
     original: str = ""
     component: int | None = None
+    kinds: tuple[int, ...] = EVERY
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +101,7 @@ class Part:
                 stacks[key] = self._stack(content, where, dtype, guard)
             values = stacks[key] if content.component is None else _component(stacks[key], content.component)
             dims = ("time", *content.dims, "lat", "lon")
-            variables[name] = (dims, values, _attributes(name, content.original))
+            variables[name] = (dims, values, _attributes(name, content))
         came = self.grid.came
         coordinates = {
             "time": ("time", self.time.values[order], {"standard_name": "time"} if self._dated else self.time.attrs),
@@ -153,7 +156,8 @@ def in_order(time: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     return np.lexsort((labelling, np.unique(time, return_inverse=True)[1], run))
 
 
-def _attributes(name: str, original: str) -> dict:
-    known = {MASK: MASK_ATTRIBUTES, LABELS: LABELS_ATTRIBUTES}
+def _attributes(name: str, content: Content) -> dict:
+    known = {MASK: {**MASK_ATTRIBUTES, **flags(content.kinds)}, LABELS: LABELS_ATTRIBUTES}
     attributes = known[name] if name in known else FIELDS[name].attributes if name in FIELDS else {}
+    original = content.original
     return {**attributes, **({"original_name": original} if original and original != name else {})}

@@ -170,3 +170,16 @@ def test_fifty_files_are_checked_and_converted_in_the_memory_of_a_few_snapshots(
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["197", "True"]
     assert len(list((tmp_path / "out").glob("data-*.h5"))) == 20
+
+
+def test_a_mask_keeps_which_classes_were_looked_for(fields, tmp_path):
+    sought = {"flag_values": np.array([0, RIVER], np.int8), "flag_meanings": "background river"}
+    archive.save(fields.assign(mask=fields.mask.assign_attrs(sought)), tmp_path / "rivers.nc")
+    assert archive.open(tmp_path / "rivers.nc").mask.attrs["flag_meanings"] == "background river"
+    # Files of one archive together may hold what any of them may; what is named otherwise says nothing of our classes.
+    later = fields.assign_coords(time=fields.time + np.timedelta64(30, "D"))
+    archive.save(later, tmp_path / "both.nc")
+    assert archive.open(str(tmp_path / "*.nc")).mask.attrs["flag_meanings"] == "background cyclone river"
+    theirs = fields.mask.assign_attrs(flag_values=np.array([0, 2], np.int8), flag_meanings="land sea")
+    fields.assign(mask=theirs).to_netcdf(tmp_path / "theirs.nc")
+    assert archive.open(tmp_path / "theirs.nc").mask.attrs["flag_meanings"] == "background cyclone river"

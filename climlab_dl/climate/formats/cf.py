@@ -14,7 +14,7 @@ from climlab_dl.climate.fields import FAMILIES, FIELDS, named
 from climlab_dl.climate.formats.header import VERSIONS, Header
 from climlab_dl.climate.formats.levels import STANDARD_AXIS, HybridPressure, offers
 from climlab_dl.climate.formats.opening import unreadable
-from climlab_dl.climate.labels import ANNOTATOR, LABELS, MASK, as_mask
+from climlab_dl.climate.labels import ANNOTATOR, LABELS, MASK, as_mask, flagged
 from climlab_dl.climate.parts import Content, Part
 from climlab_dl.climate.units import SAME, Conversion, conversion
 
@@ -140,7 +140,8 @@ def _offers(headers: Sequence[Header], name: str, wanted: str | None) -> list[Of
         return []
     read = _reader(headers, name)
     if (wanted or name).lower() in _MASKS:
-        return [Offer(MASK, Content(read=Labels(read)), rank=0 if wanted else 1)]
+        kinds = {kind for header in headers for kind in flagged(header.dataset[name].attrs)}
+        return [Offer(MASK, Content(read=Labels(read), kinds=tuple(kinds)), rank=0 if wanted else 1)]
     by_name = FIELDS[wanted] if wanted in FIELDS else named(name)
     field = by_name or _BY_STANDARD_NAME.get(standard)
     if field is None:
