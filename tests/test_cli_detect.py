@@ -75,6 +75,7 @@ def test_an_ensemble_passes_with_dropout_into_one_file_with_its_uncertainty(weig
     options = ("--probabilities", "packed", "--uncertainty", "--dropout-passes", "2", "--seed", "3")
     done = detect(*files, "--detector", *weights, "--out", out, *options)
     assert "all.nc" in done.stdout
+    assert "1.0/1" in done.stderr
     with xr.open_dataset(out) as found:
         assert found.sizes["time"] == 4
         assert found.probabilities.encoding["dtype"] == np.int8

@@ -45,15 +45,7 @@ def pairs(mask: xr.DataArray, truth: xr.DataArray) -> tuple[Layout, Iterator[Pai
         Different grids, or no time in common.
     """
     ours, theirs = Layout.of(mask), Layout.of(truth)
-    if (
-        ours.lat.shape != theirs.lat.shape
-        or ours.lon.shape != theirs.lon.shape
-        or not (np.allclose(ours.lat, theirs.lat, atol=1e-3) and np.allclose(ours.lon, theirs.lon, atol=1e-3))
-    ):
-        raise ValueError(
-            f"mask and truth are on different grids ({_grid(ours)} and {_grid(theirs)}): regrid one of them, or take "
-            "the truth that was opened with the fields"
-        )
+    refuse_another_grid(ours, theirs)
     if "time" in mask.dims and "time" in truth.dims:
         both = xr.align(mask.drop_vars(["lat", "lon"]), truth.drop_vars(["lat", "lon"]), join="inner")
         if both[0].sizes["time"] == 0:
@@ -63,6 +55,19 @@ def pairs(mask: xr.DataArray, truth: xr.DataArray) -> tuple[Layout, Iterator[Pai
     else:
         both = mask.expand_dims("time"), truth.expand_dims("time")
     return ours, (_pair(step, (ours, theirs), both) for step in range(both[0].sizes["time"]))
+
+
+def refuse_another_grid(ours: Layout, theirs: Layout) -> None:
+    """Raise ValueError where truth is on another grid than what it is compared with."""
+    if (
+        ours.lat.shape != theirs.lat.shape
+        or ours.lon.shape != theirs.lon.shape
+        or not (np.allclose(ours.lat, theirs.lat, atol=1e-3) and np.allclose(ours.lon, theirs.lon, atol=1e-3))
+    ):
+        raise ValueError(
+            f"mask and truth are on different grids ({_grid(ours)} and {_grid(theirs)}): regrid one of them, or take "
+            "the truth that was opened with the fields"
+        )
 
 
 def confusion(mask: xr.DataArray, truth: xr.DataArray) -> Counts:

@@ -6,6 +6,7 @@ import xarray as xr
 
 from climlab_dl.climate.fields import CLASSES
 from climlab_dl.climate.snapshots import Layout
+from climlab_dl.inference.confusion import refuse_another_grid
 
 
 def reliability(probabilities: xr.DataArray, truth: xr.DataArray, *, bins: int = 10) -> pd.DataFrame:
@@ -27,13 +28,15 @@ def reliability(probabilities: xr.DataArray, truth: xr.DataArray, *, bins: int =
         A row for each class and bin that has pixels: ``class``, ``forecast`` (mean probability), ``observed`` (share
         that is of the class), ``pixels``. In ``attrs``: ``brier``, the mean squared error by class, and
         ``brier_of_frequency``, that of always saying the class's own frequency (Brier 1950; Murphy 1973).
+        `plot.diagrams.reliability` draws it.
 
     Raises
     ------
     ValueError
-        No time in common.
+        Different grids, or no time in common.
     """
     ours, theirs = Layout.of(probabilities), Layout.of(truth)
+    refuse_another_grid(ours, theirs)
     if "time" in probabilities.dims:
         bare = [layer.drop_vars(["lat", "lon"]) for layer in (probabilities, truth)]
         probabilities, truth = xr.align(*bare, join="inner")

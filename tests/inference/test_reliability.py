@@ -45,3 +45,9 @@ def test_no_time_in_common_is_said():
     truth = xr.DataArray(np.zeros((2, 90, 180), np.int8), {**COORDS, "time": [7, 8]}, ("time", "lat", "lon"))
     with pytest.raises(ValueError, match="no time in common"):
         reliability(told(np.zeros((2, 90, 180))), truth)
+
+
+def test_another_grid_is_said():
+    truth = xr.DataArray(np.zeros((2, 90, 180), np.int8), COORDS, ("time", "lat", "lon"))
+    with pytest.raises(ValueError, match="different grids"):
+        reliability(told(np.zeros((2, 90, 180))), truth.isel(lon=slice(None, None, 2)))
