@@ -73,8 +73,6 @@ def draw(
 def _position(dates: list[str], time: str) -> int:
     """Position of a snapshot that is named by its position or its date."""
     if time.lstrip("-").isdigit():
-        if not -len(dates) <= int(time) < len(dates):
-            raise ValueError(f"--time {time}: there are {len(dates)} snapshots, numbered from 0 to {len(dates) - 1}")
         return int(time)
     named = [step for step, date in enumerate(dates) if date.startswith(time.replace("T", " "))]
     if not named:

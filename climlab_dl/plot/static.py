@@ -58,13 +58,16 @@ def static(
     Raises
     ------
     ValueError
-        The channel is not there, or a mask is on another grid.
+        The channel or the time is not there, or a mask is on another grid.
     """
     import cartopy.mpl.geoaxes  # noqa: F401  (makes matplotlib know the projections)
     from matplotlib import colormaps
     from matplotlib.figure import Figure
 
     [field] = layers.channels_of(fields, [channel] if channel else None)[:1]
+    there = field.sizes["time"]
+    if not -there <= time < there:
+        raise ValueError(f"time={time}: there are {there} snapshots, numbered from 0 to {there - 1}")
     found, real = (None if layer is None else layers.along(layer, field).isel(time=time) for layer in (mask, truth))
     place = canvas.over(field, canvas.projection(projection, central_longitude))
     cells = place.cells(field.lat.values, field.lon.values)

@@ -122,3 +122,8 @@ def test_tracks_grow_with_time_and_only_classes_sought_are_in_the_legend(fields)
         assert [text.get_text() for text in axes.get_legend().get_texts()] == ["river"]
     assert lines[0] == 0
     assert lines[1] > 0
+
+
+def test_a_snapshot_that_is_not_there_is_said(fields):
+    with pytest.raises(ValueError, match="time=2: there are 2 snapshots, numbered from 0 to 1"):
+        maps.static(fields, time=2)
