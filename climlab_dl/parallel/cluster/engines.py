@@ -176,10 +176,12 @@ class Engines:
         """
         from climlab_dl.climate import archive
         from climlab_dl.inference import outputs
+        from climlab_dl.inference.memory import keep_freed
 
         make = outputs.into(Path(folder).absolute(), detector, **options)
         inputs = [path.absolute() for path in archive.paths(files if isinstance(files, str | Path) else list(files))]
         outputs.refuse_same_names(inputs, make)
+        self.call(keep_freed)
         return outputs.settle(self.map(make.attempt, inputs, description="detect"))
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
