@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
+from bokeh.models import Select
 
 from climlab_dl import maps, synthetic
 from climlab_dl.plot import layers, styles
@@ -112,6 +113,17 @@ def test_a_live_explorer_answers_the_slider_with_the_snapshot_asked_for(fields, 
     back = layers.unpack(frames.data["TMQ"], frames.data["TMQ offset"], frames.data["TMQ scale"])
     np.testing.assert_allclose(back[0], fields.TMQ[2].values.ravel(), atol=np.ptp(fields.TMQ.values) / 65534)
     assert (frames.data["mask"][0] == fields.mask[2].values.ravel()).all()
+
+
+def test_a_live_explorer_reads_the_series_at_the_cell_that_was_clicked(fields, monkeypatch):
+    monkeypatch.setattr("climlab_dl.plot.explorer.PAGE_BYTES", 1000)
+    monkeypatch.setattr("climlab_dl.plot.explorer.UNTOLD_BYTES", 1000)
+    layout = maps.explore(fields[["TMQ", "PSL"]], fields.mask).layout()
+    asked, series = (next(iter(layout.select({"name": name}))) for name in ("asked", "series"))
+    asked.data = {"cell": [100]}
+    np.testing.assert_allclose(series.data["value"], fields.TMQ[:, 100 // 48, 100 % 48])
+    next(iter(layout.select({"type": Select}))).value = "PSL"
+    np.testing.assert_allclose(series.data["value"], fields.PSL[:, 100 // 48, 100 % 48] / 100, rtol=1e-6)
 
 
 def test_a_saved_page_is_small_and_asks_nobody_even_with_panel_loaded(fields, bokeh_backend, tmp_path):
