@@ -96,8 +96,9 @@ def interrupted_watching(run: runs.Run, folder: Path) -> Row:
 def kernel_with(source: Path, folder: Path, *, detach: bool) -> tuple[subprocess.Popen[str], str, Any, int]:
     """Start a training from another process; returns that, its cluster, the training, and a step that it has taken."""
     script = f"""
-        import sys, time
+        import signal, sys
         from climlab_dl import cluster
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where a shell has started all this with &
         sys.path.insert(0, {str(Path(__file__).parent)!r})
         from trials import tiny_run
         with cluster.start(ranks=2) as engines:

@@ -45,6 +45,7 @@ class Trial:
 
         def passed() -> bool:
             status = self.training.status()
+            assert self.training.active(), self.training
             return status["pid"] == self.engines.reports[0].pid and status["step"] > step
 
         return until(passed)
