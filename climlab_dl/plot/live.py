@@ -26,7 +26,10 @@ _ENDED = ("stopped", "finished", "failed")
 class Watchable(Protocol):
     """What can be watched: a training's handle."""
 
-    folder: RunFolder
+    @property
+    def folder(self) -> RunFolder:
+        """What it fills."""
+        ...
 
     def status(self) -> dict[str, Any]:
         """State, step, steps and message."""
@@ -40,7 +43,10 @@ class Watchable(Protocol):
 class Comparison(Protocol):
     """Several trainings side by side (``cluster.sweep``)."""
 
-    trainings: Mapping[str, Watchable]
+    @property
+    def trainings(self) -> Mapping[str, Watchable]:
+        """Those that have begun, by name."""
+        ...
 
     def active(self) -> bool:
         """Whether something still trains."""
