@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from torch.nn.modules.dropout import _DropoutNd
 
 from climlab_dl.climate.fields import CLASSES
-from climlab_dl.models.dense import DroppedRelu
+from climlab_dl.models.dense import DroppedRelu, JoinedConv2d
 from climlab_dl.models.fold import fold
 from climlab_dl.models.layers import wrap
 from climlab_dl.parallel import ranks
@@ -36,6 +36,8 @@ class Network:
         Rows and columns have to be multiples of it.
     grid
         Latitudes and longitudes of the snapshots that it was trained on, where the checkpoint knows them.
+    layout
+        How the model reads its maps fastest: with the channels of a pixel together, or each channel by itself.
     source, sha256, step
         The checkpoint's path and fingerprint, and after how many steps it was written.
     """
@@ -47,6 +49,7 @@ class Network:
     std: np.ndarray = field(repr=False)
     stride: int = 1
     grid: tuple[np.ndarray, np.ndarray] | None = field(default=None, repr=False)
+    layout: torch.memory_format = torch.channels_last
     source: str = ""
     sha256: str = ""
     step: int = 0
@@ -84,8 +87,8 @@ class Network:
         snapshot = torch.from_numpy(fields)[None].to(self.device)
         mean, std = (torch.from_numpy(numbers).to(self.device)[:, None, None] for numbers in (self.mean, self.std))
         known = torch.isfinite(snapshot.sum(1))
-        # Written at once with the channels together, as the convolutions read it.
-        normal = torch.empty_like(snapshot, memory_format=torch.channels_last)
+        # Written at once as the convolutions read it.
+        normal = torch.empty_like(snapshot, memory_format=self.layout)
         torch.sub(snapshot, mean, out=normal).div_(std)
         if not known.all():  # What is unknown is taken for average; its own answer is withheld below.
             normal.nan_to_num_(0.0, 0.0, 0.0)
@@ -148,9 +151,12 @@ def read(path: Path, sha256: str) -> Network:
         raise ValueError(f"{path} is of a network that does not make masks (it names no classes)")
     model = Run.from_json(state["run"]).model.build(len(facts["channels"]), len(facts["classes"]))
     model.load_state_dict(state["model"])
+    # A dense network writes features side by side for each layer, which is fastest where each channel is by itself.
+    dense = any(isinstance(part, JoinedConv2d) for part in model.modules())
+    layout = torch.contiguous_format if dense else torch.channels_last
     return Network(
-        # With normalisations folded and channels together, the processor has least to do.
-        model=fold(model).to(ranks.device(), memory_format=torch.channels_last),  # pyright: ignore[reportCallIssue]
+        model=fold(model).to(ranks.device(), memory_format=layout),  # pyright: ignore[reportCallIssue]
+        layout=layout,
         channels=tuple(facts["channels"]),
         classes=tuple(facts["classes"]),
         mean=np.asarray(facts["mean"], np.float32),

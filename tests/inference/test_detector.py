@@ -164,6 +164,12 @@ def test_checkpoints_make_an_ensemble_that_travels_and_says_what_it_is(checkpoin
     assert len({both.identity, passing.identity, Detector.load(checkpoints[0]).identity}) == 3
 
 
+def test_a_dense_network_keeps_each_channel_by_itself(checkpoints):
+    one = Detector.load(checkpoints[0]).networks[0]
+    assert one.layout == torch.contiguous_format
+    assert all(weight.is_contiguous() for weight in one.model.parameters())
+
+
 def test_a_checkpoint_that_changes_on_its_way_to_another_process_is_refused(checkpoints, tmp_path):
     path = tmp_path / "moving.pt"
     path.write_bytes(checkpoints[0].read_bytes())
