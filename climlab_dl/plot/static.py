@@ -93,7 +93,7 @@ def static(
         chances = layers.along(probabilities, field).isel(time=time).values
         _draw(axes, contours(chances, lat, lon, place), 0.9)
     if storms is not None:
-        _draw(axes, tracks(storms, np.atleast_1d(field["time"].values)[time], place), 1.6)
+        _draw(axes, tracks(storms, np.atleast_1d(field["time"].values)[time], place), 1.2, cased=True)
     if real is not None:
         _draw(axes, outline(real.values, lat, lon, place), 1.0, cased=True)
     figure.colorbar(image, ax=axes, label=look.label, shrink=0.8, pad=0.02, extend="both")

@@ -129,7 +129,7 @@ def line(figure: Any, name: str, pieces: dict[str, Any], first: list[int]) -> "C
     figure
         The map.
     name
-        "truth" is cased in black, so that it shows over a mask of its own colour; others are plain.
+        "truth" and "tracks" are cased in black, to show over a mask of their own colour; others are plain.
     pieces, first
         All snapshots' pieces (columns `SIDES` and `classes`), and where each snapshot's begin.
     """
@@ -137,9 +137,9 @@ def line(figure: Any, name: str, pieces: dict[str, Any], first: list[int]) -> "C
 
     drawn = {side: pieces[side][: first[1]] for side in SIDES}
     source = ColumnDataSource({**drawn, "color": [styles.line_color(kind) for kind in pieces["classes"][: first[1]]]})
-    if name == "truth":
-        figure.segment(*SIDES, source=source, line_color="black", line_width=3.4, name="truth casing")
-    width = {"truth": 1.8, "probability": 1.4, "tracks": 2.2}.get(name, 0.8)
+    if name in ("truth", "tracks"):
+        figure.segment(*SIDES, source=source, line_color="black", line_width=3.4, name=f"{name} casing")
+    width = {"truth": 1.8, "probability": 1.4, "tracks": 1.8}.get(name, 0.8)
     figure.segment(*SIDES, source=source, line_color="color", line_width=width, name=name)
     return source
 
