@@ -98,6 +98,9 @@ def power(volume: "Volume", *, path: str | Path | None = None) -> "Figure":
         axes.plot(table["k"], table["P"], color=f"C{number}", label=f"z = {shift:g}")
         axes.plot(table["k"], factor**2 * linear_power(table["k"].to_numpy(), cosmology), color=f"C{number}", ls="--")
     axes.set(xscale="log", yscale="log", xlabel="k (h/Mpc)", ylabel="P(k) (Mpc/h)³")
+    ticks = [tick for tick in (0.02, 0.05, 0.1, 0.2, 0.5, 1, 2) if axes.get_xlim()[0] <= tick <= axes.get_xlim()[1]]
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.set_xticks([], minor=True)
     axes.legend(frameon=False, title="dashed: linear theory")
     axes.grid(alpha=0.3)
     return written(figure, path)
