@@ -40,9 +40,8 @@ def on_all(launch: Launch, request: bytes) -> list[Any]:
         if failed:
             deadline = min(deadline, time.monotonic() + _GRACE)
         if waiting and time.monotonic() > deadline:
-            silent = [
-                f"rank {rank} on {launch.reports[rank].host}" for rank, sent in enumerate(requests) if sent in waiting
-            ]
+            lost = [launch.reports[rank] for rank, sent in enumerate(requests) if sent in waiting]
+            silent = ", ".join(f"rank {report.rank} on {report.host}" for report in lost)
             for outcome in failed:
                 assert outcome.error is not None
                 outcome.error.add_note(f"No word from {silent} since; all ranks were ended")
