@@ -100,8 +100,8 @@ def small_tiramisu(source: str | Path) -> Run:
 def t63_deeplab(source: str | Path) -> Run:
     """Cyclones and rivers as the default rules mark them, on a T63 archive of a few hundred snapshots.
 
-    Half an hour on two cores; benchmarks/small_networks.md has what it reaches. At this resolution a river is two to five pixels wide and one pixel may part two: the
-    encoder stays at every second pixel.
+    Half an hour on two cores; benchmarks/small_networks.md has what it reaches. At this resolution a river is two to
+    five pixels wide and one pixel may part two: the encoder stays at every second pixel.
     """
     fine = DeepLab(
         backbone="resnet20", width=20, output_stride=2, rates=(4,), depth=48, low_level=16, linear_upsampling=False,

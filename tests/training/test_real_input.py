@@ -38,4 +38,6 @@ def test_cyclones_and_rivers_of_model_weather_are_learnt(shared, mpiexec, tmp_pa
     mpiexec(2, PROGRAM, *run, "--steps", "120", "--evaluate-every", "120", "--report-every", "60")
     scores = RunFolder(tmp_path / "run").progress().iloc[-1]
     assert scores.baseline_iou_mean == pytest.approx(0.331, abs=0.001)  # all background
-    assert scores.iou_mean > 0.38
+    # After so few steps little more than that there are rivers, but more than the damped threshold tells, 0.034.
+    assert scores.iou_river > 0.034
+    assert scores.iou_mean > 0.336
