@@ -167,7 +167,7 @@ def kill_and_repeat(verb: list, count: int, folder: Path, files: int) -> None:
     job = subprocess.Popen(command, start_new_session=True, **quiet)
     there = 0
     while job.poll() is None and there < max(1, files // 2):
-        time.sleep(0.05)
+        time.sleep(0.01)
         there = len(list((folder / "killed").glob("*.nc")))
     if job.poll() is not None:
         sys.exit(f"the job ended before it could be killed, with {job.returncode} and {there} outputs")

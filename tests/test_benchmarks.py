@@ -40,10 +40,10 @@ def benchmark(monkeypatch, capsys):
 @pytest.mark.slow
 @pytest.mark.mpi
 def test_detection_is_measured_killed_and_repeated(benchmark, tmp_path):
-    _, said = benchmark("detect", "--snapshots", 4, "--rows", 48, "--folder", tmp_path, PIECE=1)
-    assert "4 snapshots" in said
-    assert "rank 1: resident MB" in said
-    assert "all 4 are byte-equal" in said
+    _, said = benchmark("detect", "--snapshots", 40, "--rows", 48, "--folder", tmp_path, PIECE=4)
+    assert "40 snapshots" in said
+    assert "10 files" in said
+    assert "all 10 are byte-equal" in said
     assert not list(tmp_path.iterdir())
 
 
