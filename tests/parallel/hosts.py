@@ -3,6 +3,7 @@
 import contextlib
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -71,6 +72,7 @@ def two_hosts(folder: Path) -> Iterator[Network]:
             _ip("netns", "add", host)
             stack.callback(_ip, "netns", "delete", host)
             _ip("link", "add", _cable(host), "type", "veth", "peer", "name", "eth0", "netns", host)
+            stack.callback(_ip, "link", "delete", _cable(host))
             _ip("link", "set", _cable(host), "master", bridge, "up")
             _ip("-netns", host, "address", "add", f"{address}/24", "dev", "eth0")
             for device in ("lo", "eth0"):
@@ -122,7 +124,11 @@ def _sshd(folder: Path, host: str, address: str) -> Iterator[None]:
         _until_it_answers(address)
         yield
     finally:
-        server.terminate()
+        # With it whatever it has started: a session whose other end was cut off would wait for hours.
+        left = subprocess.run(["ip", "netns", "pids", host], capture_output=True, text=True, check=True).stdout
+        for pid in left.split():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
         server.wait()
 
 
