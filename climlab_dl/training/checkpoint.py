@@ -50,7 +50,9 @@ def load(path: Path | str) -> dict[str, Any]:
     """
     path = Path(path)
     if not path.exists():
-        raise FileNotFoundError(f"{path} does not exist; give a run's folder, or one of the *.pt files in its checkpoints/")
+        raise FileNotFoundError(
+            f"{path} does not exist; give a run's folder, or one of the *.pt files in its checkpoints/"
+        )
     if path.suffix != ".pt":
         raise ValueError(f"{path} is no checkpoint; give a run's folder, or one of the *.pt files in its checkpoints/")
     try:
