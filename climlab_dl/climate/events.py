@@ -220,7 +220,7 @@ def to_geojson(
     for snapshot in read(mask, None, (), layout):
         key = (time_text(snapshot.time) or "", *snapshot.series.values())
         group, regions = rows[key], survey.regions(snapshot.mask)[0]
-        if (largest := group["region"].max()) > regions.count:
+        if (largest := int(group["region"].to_numpy().max())) > regions.count:
             raise ValueError(
                 f"at {snapshot.time} the mask has {regions.count} regions and the table names region {largest}; "
                 "give the mask, and the connectivity, that the table was made with"
@@ -244,7 +244,7 @@ def _by_snapshot(table: pd.DataFrame, series: list[str]) -> dict[Any, pd.DataFra
 
 def _centres(rows: pd.DataFrame) -> dict[int, NDArray[np.float64]]:
     """Centres of the regions that have several rows, as `Separation.centres` gives them."""
-    several = rows[rows["region"].duplicated(keep=False)]
+    several = rows.loc[rows["region"].duplicated(keep=False)]
     found: dict[int, NDArray[np.float64]] = {}
     for region, parts in several.groupby("region"):
         parts = parts.sort_values("min_psl_hPa", kind="stable")
