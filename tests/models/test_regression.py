@@ -16,8 +16,8 @@ def test_features_are_standardised_by_what_training_has_seen():
 
 
 def test_a_batch_keeps_what_its_universes_have_in_common():
-    # Batch normalisation would make the mean of any batch zero; this keeps what sets the batch apart, less its own tenth
-    # in the mean (1.8) and over a spread that grows by a tenth of the square of its distance (1.8 / sqrt(1.4) = 1.5).
+    # Batch normalisation would make the mean of any batch zero; this keeps what sets the batch apart, less its own
+    # tenth in the mean (1.8) and over a spread that grows by a tenth of its distance squared (1.8 / sqrt(1.4) = 1.5).
     torch.manual_seed(0)
     layer = Standardise(1)
     for _ in range(200):
