@@ -30,7 +30,7 @@ _FRONT_DOOR = {
     "live": "climlab_dl.plot.live",
     "maps": "climlab_dl.plot.maps",
     "posteriors": "climlab_dl.plot.posteriors",
-    "report": "climlab_dl.report:report",
+    "report": "climlab_dl.reporting:report",
 }
 
 

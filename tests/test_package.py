@@ -1,5 +1,6 @@
 """Importing the package costs nothing, and its front door shows the nouns."""
 
+import pkgutil
 import subprocess
 import sys
 
@@ -18,6 +19,12 @@ def test_import_brings_none_of_the_heavy_packages():
 def test_every_noun_of_the_front_door_can_be_used():
     for noun in dir(climlab_dl):
         assert getattr(climlab_dl, noun) is not None
+
+
+def test_a_noun_stays_what_it_is_when_it_has_been_used():
+    # A module of the package by the same name would take the noun's place once it is imported.
+    modules = {module.name for module in pkgutil.iter_modules(climlab_dl.__path__)}
+    assert modules.isdisjoint(dir(climlab_dl))
 
 
 def test_a_wrong_noun_is_answered_with_the_right_ones():

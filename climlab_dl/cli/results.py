@@ -45,7 +45,7 @@ def report(run: Positional[Path], /, *, out: Path | None = None, snapshots: int 
         out: The page; by default report.html in the run's folder.
         snapshots: How many held-out snapshots to look at, evenly spaced.
     """
-    from climlab_dl.report import report as write
+    from climlab_dl import report as write
 
     print(write(run, out, snapshots=snapshots))
 

@@ -25,7 +25,7 @@ def test_a_report_has_scores_curves_maps_reliability_storms_and_the_run(tmp_path
     )
     for _ in train(run, tmp_path / "run"):
         pass
-    path = report.report(tmp_path / "run")
+    path = report(tmp_path / "run")
     page = path.read_text()
     assert path == tmp_path / "run" / "report.html"
     assert "finished at step 2 of 2" in page
@@ -41,6 +41,6 @@ def test_a_report_has_scores_curves_maps_reliability_storms_and_the_run(tmp_path
 
 def test_a_run_that_has_not_begun_is_reported_as_such(tmp_path):
     (tmp_path / "run").mkdir()
-    assert "starting at step 0 of 0" in report.report(tmp_path / "run").read_text()
+    assert "starting at step 0 of 0" in report(tmp_path / "run").read_text()
     with pytest.raises(FileNotFoundError, match="no run folder"):
-        report.report(tmp_path / "absent")
+        report(tmp_path / "absent")
