@@ -3,7 +3,7 @@
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,8 @@ class Detector:
         How many times each network looks, with dropout as in training (Gal and Ghahramani 2016); 0 for once without.
     seed
         Of dropout. A pass drops the same features in every snapshot, so that no mask depends on which came before.
+    allow
+        Descriptions from outside this package that the networks' runs hold.
     cache_bytes
         Answers of so many bytes are kept, so that a slider that goes back does not compute again.
     """
@@ -38,6 +40,7 @@ class Detector:
     networks: tuple[Network, ...]
     dropout_passes: int = 0
     seed: int = 0
+    allow: tuple[type, ...] = ()
     cache_bytes: int = 256 * 2**20
     _recent: "OrderedDict[bytes, np.ndarray]" = field(default_factory=OrderedDict, init=False, repr=False)
 
@@ -70,7 +73,9 @@ class Detector:
             )
 
     @classmethod
-    def load(cls, path: str | Path, *more: str | Path, dropout_passes: int = 0, seed: int = 0) -> "Detector":
+    def load(
+        cls, path: str | Path, *more: str | Path, dropout_passes: int = 0, seed: int = 0, allow: Sequence[type] = ()
+    ) -> "Detector":
         """Read a checkpoint, or the best (else the latest) of a run's folder, onto this rank's GPU if it has one.
 
         Parameters
@@ -79,6 +84,8 @@ class Detector:
             Several make an ensemble, for instance of runs that differ in their seed (Lakshminarayanan et al. 2017).
         dropout_passes, seed
             As of the class.
+        allow
+            Your own dataclasses that the run may hold, such as that of a network: a file only names its parts.
 
         Raises
         ------
@@ -86,17 +93,18 @@ class Detector:
             No such file or folder, or a folder without a checkpoint.
         ValueError
             A file is damaged, a run is not one that makes masks, networks differ in channels, classes or grid, or
-            have no dropout that ``dropout_passes`` could use.
+            have no dropout that ``dropout_passes`` could use; or a run holds a part that is neither this package's
+            nor in ``allow``.
         """
         paths = [checkpoint_of(one).absolute() for one in (path, *more)]
-        return _load([(one, fingerprint(one)) for one in paths], dropout_passes, seed)
+        return _load([(one, fingerprint(one)) for one in paths], dropout_passes, seed, tuple(allow))
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Travels to engines and workers as its checkpoints' paths: each process reads them once.
         if not all(network.source for network in self.networks):
             raise TypeError("a detector that was not loaded from a checkpoint cannot be sent to another process")
         paths = [(Path(network.source), network.sha256) for network in self.networks]
-        return _load, (paths, self.dropout_passes, self.seed)
+        return _load, (paths, self.dropout_passes, self.seed, self.allow)
 
     def __dask_tokenize__(self) -> Any:
         return self.identity or id(self)
@@ -187,8 +195,9 @@ class Detector:
                 yield network.probabilities(fields, dropout_seed=int(seed))
 
 
-def _load(paths: list[tuple[Path, str]], dropout_passes: int, seed: int) -> Detector:
-    return Detector(networks=tuple(read(*each) for each in paths), dropout_passes=dropout_passes, seed=seed)
+def _load(paths: list[tuple[Path, str]], dropout_passes: int, seed: int, allow: tuple[type, ...]) -> Detector:
+    networks = tuple(read(*each, allow) for each in paths)
+    return Detector(networks=networks, dropout_passes=dropout_passes, seed=seed, allow=allow)
 
 
 def _same(ours: tuple[np.ndarray, np.ndarray] | None, theirs: tuple[np.ndarray, np.ndarray] | None) -> bool:

@@ -133,7 +133,7 @@ def fingerprint(path: Path) -> str:
 
 
 @lru_cache(maxsize=16)
-def read(path: Path, sha256: str) -> Network:
+def read(path: Path, sha256: str, allow: tuple[type, ...] = ()) -> Network:
     """Read a checkpoint once a process, onto this rank's GPU if it has one.
 
     The fingerprint is part of what it is remembered by: a checkpoint that was written over is read anew.
@@ -149,7 +149,8 @@ def read(path: Path, sha256: str) -> Network:
     facts: dict[str, Any] = state["statistics"]
     if "classes" not in facts:
         raise ValueError(f"{path} is of a network that does not make masks (it names no classes)")
-    model = Run.from_json(state["run"]).model.build(len(facts["channels"]), len(facts["classes"]))
+    description = Run.from_json(state["run"], allow=allow).model
+    model = description.build(len(facts["channels"]), len(facts["classes"]))
     model.load_state_dict(state["model"])
     # A dense network writes features side by side for each layer, which is fastest where each channel is by itself.
     dense = any(isinstance(part, JoinedConv2d) for part in model.modules())
@@ -161,7 +162,7 @@ def read(path: Path, sha256: str) -> Network:
         classes=tuple(facts["classes"]),
         mean=np.asarray(facts["mean"], np.float32),
         std=np.asarray(facts["std"], np.float32),
-        stride=int(getattr(model, "stride", 1)),
+        stride=int(getattr(description, "stride", 1)),
         grid=(np.asarray(facts["lat"]), np.asarray(facts["lon"])) if "lat" in facts else None,
         source=str(path),
         sha256=sha256,

@@ -1,6 +1,6 @@
 """What a trained CosmoFlow says of a volume, as a few numbers: the frozen summary that a posterior is built on."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -52,8 +52,12 @@ class Summaries:
     head: Ridge | None = field(default=None, repr=False)
 
     @classmethod
-    def load(cls, path: str | Path, *, symmetries: int = 8, device: str = "cpu") -> "Summaries":
+    def load(
+        cls, path: str | Path, *, symmetries: int = 8, device: str = "cpu", allow: Sequence[type] = ()
+    ) -> "Summaries":
         """Read a checkpoint, or the best (else the latest) of a run's folder.
+
+        ``allow`` names your own dataclasses that the run may hold, such as that of a network.
 
         Raises
         ------
@@ -69,7 +73,7 @@ class Summaries:
         facts = state["statistics"]
         if "targets" not in facts:
             raise ValueError(f"{path} is of a network that does not find parameters of volumes; give a CosmoFlow's run")
-        run = Run.from_json(state["run"])
+        run = Run.from_json(state["run"], allow=allow)
         targets = tuple(facts["targets"])
         outputs = len(targets) * getattr(run.loss, "outputs_per_target", 1)
         model = run.model.build(len(facts["channels"]), outputs)

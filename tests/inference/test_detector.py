@@ -1,6 +1,7 @@
 """Several opinions: averaged probabilities, and how far ensembles and passes with dropout agree."""
 
 import pickle
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -132,24 +133,24 @@ def test_networks_that_do_not_go_together_are_refused():
         Detector(networks=())
 
 
+def saved(path, model, seed=0):
+    """Save a checkpoint of a network that has learnt nothing."""
+    torch.manual_seed(seed)
+    run = Run(
+        data=ClimateArchive(source="sample", channels=CHANNELS), model=model, loss=WeightedCrossEntropy(), steps=1
+    )
+    facts = {"channels": list(CHANNELS), "classes": list(CLASSES)}
+    facts |= {"mean": torch.tensor([20.0, 101000.0]), "std": torch.tensor([10.0, 1000.0])}
+    weights = model.build(2, 3).state_dict()
+    checkpoint.save(path, {"run": run.to_json(), "model": weights, "statistics": facts, "step": seed})
+    return path
+
+
 @pytest.fixture(scope="module")
 def checkpoints(tmp_path_factory):
     """Checkpoints of two networks with dropout that differ in their seed."""
-    folder, paths = tmp_path_factory.mktemp("weights"), []
-    for seed in (1, 2):
-        torch.manual_seed(seed)
-        run = Run(
-            data=ClimateArchive(source="sample", channels=CHANNELS),
-            model=DROPPING,
-            loss=WeightedCrossEntropy(),
-            steps=1,
-        )
-        facts = {"channels": list(CHANNELS), "classes": list(CLASSES)}
-        facts |= {"mean": torch.tensor([20.0, 101000.0]), "std": torch.tensor([10.0, 1000.0])}
-        state = {"run": run.to_json(), "model": DROPPING.build(2, 3).state_dict(), "statistics": facts, "step": seed}
-        paths.append(folder / f"{seed}.pt")
-        checkpoint.save(paths[-1], state)
-    return paths
+    folder = tmp_path_factory.mktemp("weights")
+    return [saved(folder / f"{seed}.pt", DROPPING, seed) for seed in (1, 2)]
 
 
 def test_checkpoints_make_an_ensemble_that_travels_and_says_what_it_is(checkpoints):
@@ -182,3 +183,20 @@ def test_a_checkpoint_that_changes_on_its_way_to_another_process_is_refused(chec
     networks.read.cache_clear()
     with pytest.raises(ValueError, match="was written over since"):
         pickle.loads(sent)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plain:
+    """A network of a user's own."""
+
+    def build(self, channels, classes):
+        return nn.Conv2d(channels, classes, 3, padding=1)
+
+
+def test_a_network_of_ones_own_is_read_and_travels_when_it_is_allowed(tmp_path):
+    path = saved(tmp_path / "own.pt", Plain())
+    with pytest.raises(ValueError, match=r"Plain.*allow="):
+        Detector.load(path)
+    detector = Detector.load(path, allow=[Plain])
+    arrived = pickle.loads(pickle.dumps(detector))
+    np.testing.assert_array_equal(detect(arrived, fields()).mask.values, detect(detector, fields()).mask.values)
