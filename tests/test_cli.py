@@ -172,3 +172,10 @@ def test_what_trainings_leave_is_compared_reported_and_inferred_from(tour, tmp_p
     drawn = pd.read_csv(draws)
     assert len(drawn) == 500
     np.testing.assert_allclose(intervals["Omega_m"]["median"], drawn.Omega_m.median(), rtol=1e-4)
+
+
+def test_the_fields_of_a_runs_parts_are_options(tmp_path):
+    # The union of kinds of data once was a choice of its own, in the way of the fields of the one that a run has.
+    verb = ("train", tmp_path / "nothing.h5", "--folder", tmp_path / "run", "small-cosmoflow", "--data.targets")
+    assert "no volumes" in run(*verb, "unit", code=1).stderr
+    assert "targets" in run(*verb, "other", code=2).stderr

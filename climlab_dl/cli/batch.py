@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from tyro.conf import Positional, arg
+from tyro.conf import AvoidSubcommands, Positional, arg
 
 from climlab_dl.cli.app import Files, app, refuse_to_overwrite, source_of
 
@@ -156,7 +156,8 @@ def add_training() -> None:
     if TYPE_CHECKING:
         Named = Run
     else:
-        Named = subcommand_type_from_defaults(named, prefix_names=False)
+        # Each named run keeps the kinds of its parts, such as what it learns from; their fields are options.
+        Named = Annotated[subcommand_type_from_defaults(named, prefix_names=False), AvoidSubcommands]
 
     @app.command
     def train(source: Positional[str], run: Annotated[Named, arg(name="")], *, folder: Path) -> None:

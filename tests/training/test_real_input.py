@@ -22,7 +22,7 @@ def test_two_universes_of_mlperf_are_told_apart_where_the_network_has_not_looked
             tfrecord.write([cube], tmp_path / "cubes" / f"cube_{place:02d}_{which}.tfrecord")
     run = ("train", str(tmp_path / "cubes"), "--folder", str(tmp_path / "run"), "small-cosmoflow")
     length = ("--steps", "90", "--batch-size", "4", "--evaluate-every", "90")
-    split = ("data:universes", "--data.targets", "unit", "--data.held-out", "0.25", "--data.calibration", "0")
+    split = ("--data.targets", "unit", "--data.held-out", "0.25", "--data.calibration", "0")
     assert "step 90 of 90" in mpiexec(2, PROGRAM, *run, *length, *split)
     scores = RunFolder(tmp_path / "run").progress().iloc[-1]
     assert scores.baseline_mae_mean == pytest.approx(0.386, abs=0.001)  # the middle of the prior: mean |y| of both
