@@ -179,3 +179,17 @@ def test_the_fields_of_a_runs_parts_are_options(tmp_path):
     verb = ("train", tmp_path / "nothing.h5", "--folder", tmp_path / "run", "small-cosmoflow", "--data.targets")
     assert "no volumes" in run(*verb, "unit", code=1).stderr
     assert "targets" in run(*verb, "other", code=2).stderr
+
+
+def test_no_verb_puts_what_it_writes_in_the_place_of_an_input(fields_file, tmp_path):
+    labelled, link = tmp_path / "labelled.nc", tmp_path / "link.nc"
+    run("label", fields_file, "--out", labelled)
+    link.symlink_to(labelled)
+    before = labelled.read_bytes()
+    for verb in (
+        ("label", labelled, "--out", labelled), ("convert", labelled, "--out", link),
+        ("stats", labelled, "--out", link), ("events", labelled, "--csv", labelled),
+        ("events", labelled, "--geojson", link),
+    ):  # fmt: skip
+        assert "one of the inputs" in run(*verb, code=1).stderr
+    assert labelled.read_bytes() == before

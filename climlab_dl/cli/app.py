@@ -23,4 +23,4 @@ def refuse_to_overwrite(out: Path, files: tuple[str, ...]) -> None:
     from climlab_dl import archive
 
     if out.exists() and any(out.samefile(path) for path in archive.paths(files)):
-        sys.exit(f"climlab-dl: --out {out} is one of the inputs, whose fields would be lost; choose another name")
+        sys.exit(f"climlab-dl: {out} is one of the inputs, whose fields would be lost; choose another name to write to")

@@ -69,6 +69,7 @@ def convert(
         return
     if layout in ("zarr", "hdf5"):
         sys.exit(f"climlab-dl: --layout {layout} is for volumes; for climate expected cf, deepcam or climatenet")
+    refuse_to_overwrite(out, files)
     fields = archive.open(source_of(files), names=_renamed(names))
     print(archive.save(fields, out, layout=layout or "cf"))
 
@@ -111,8 +112,7 @@ def label(
         "tempest": streams.tempest(),
         "none": None,
     }
-    if mask_only:
-        refuse_to_overwrite(out, files)
+    refuse_to_overwrite(out, files)
     mask = heuristics.label(fields, cyclones=for_cyclones[cyclones], rivers=for_rivers[rivers], wrap=wrap)
     print(archive.save(mask.to_dataset() if mask_only else fields.assign(mask=mask), out))
 
@@ -147,6 +147,7 @@ def events(
     if "mask" not in fields:
         sys.exit(f"climlab-dl: {files[0]} has no mask; climlab-dl label or detect makes one")
     for path in filter(None, (csv, geojson, tracks)):
+        refuse_to_overwrite(path, files)
         refuse_unwritable(path)
     table = storms.find(fields["mask"], fields, min_area_km2=min_area_km2)
     if csv:

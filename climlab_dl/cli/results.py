@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
-from climlab_dl.cli.app import Files, app, source_of
+from climlab_dl.cli.app import Files, app, refuse_to_overwrite, source_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -96,7 +96,8 @@ def stats(files: Files, /, *, out: Path | None = None, as_json: AsJson = False) 
     Example: mpiexec -n 4 climlab-dl stats "cam5/*.nc" --out stats.h5
 
     Args:
-        files: Climate files, folders or patterns. Values are in the channels' SI units; gaps are left out.
+        files: Climate files, folders or patterns. Values are in the channels' SI units. A cell with a gap in
+            any field is left out of all, as trainings do.
         out: Also write DeepCAM's stats.h5, which trainings take as their data's ``statistics``.
         as_json: Print JSON for a script: a list of channels.
     """
@@ -109,6 +110,8 @@ def stats(files: Files, /, *, out: Path | None = None, as_json: AsJson = False) 
     from climlab_dl.parallel import ranks
     from climlab_dl.training.statistics import Statistics
 
+    if out is not None:
+        refuse_to_overwrite(out, files)
     snapshots = archive.open(source_of(files))
     channels = [
         str(name) for name, field in snapshots.items() if name != "mask" and field.dims == ("time", "lat", "lon")
@@ -124,6 +127,8 @@ def stats(files: Files, /, *, out: Path | None = None, as_json: AsJson = False) 
         found = found.over_ranks()
         if world.rank > 0:
             return
+    if not found.count:
+        sys.exit("climlab-dl: no cell has a number in every field; leave out the field with gaps, with convert --names")
     columns = {"mean": found.mean, "std": found.std, "min": found.minimum, "max": found.maximum}
     _print(pd.DataFrame(columns, index=pd.Index(channels, name="channel")), as_json)
     if classes and not as_json:

@@ -156,7 +156,8 @@ def paths(source: Source) -> list[Path]:
 
 def _within(folder: Path) -> list[Path]:
     """Climate files of a folder; of the folders in it where it has none itself (train, validation; AR, TC)."""
-    inside = sorted(folder.iterdir())
+    # What begins with a dot is not for readers: among it the half-written files of a process that was killed.
+    inside = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
     found = [path for path in inside if path.suffix.lower() in _ENDINGS or _is_store(path)]
     return found or [path for one in inside if one.is_dir() for path in _within(one)]
 

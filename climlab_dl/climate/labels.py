@@ -34,9 +34,21 @@ MASK_ATTRIBUTES = {"long_name": "class of weather", **flags(EVERY)}
 
 
 def flagged(attributes: Mapping[Any, Any]) -> tuple[int, ...]:
-    """Classes that the CF attributes of a file's mask name; `EVERY` one where they name none, or others than ours."""
+    """Classes that the CF attributes of a file's mask name; `EVERY` one where they name none, or others than ours.
+
+    Raises
+    ------
+    ValueError
+        When they give one of our classes another number than we do.
+    """
     names = str(attributes.get("flag_meanings", "")).split()
     values = np.atleast_1d(attributes.get("flag_values", [])).tolist()
+    said = dict(zip(names, values, strict=False))
+    if any(said.get(name, number) != number for number, name in enumerate(CLASSES)):
+        raise ValueError(
+            f"the mask's flag_meanings say {', '.join(f'{number} {name}' for name, number in said.items())}; expected "
+            f"{', '.join(f'{number} {name}' for number, name in enumerate(CLASSES))}. Renumber the mask and its flags."
+        )
     ours = names and len(names) == len(values) and set(zip(values, names, strict=True)) <= set(enumerate(CLASSES))
     return tuple(values) if ours else EVERY
 
@@ -50,10 +62,15 @@ def as_mask(values: np.ndarray, where: str) -> np.ndarray:
         When labels are not whole numbers, or none of the classes.
     """
     values = np.asarray(values)
+    if values.dtype.kind not in "biuf":
+        raise ValueError(
+            f"{where}: labels are of type {values.dtype}; expected whole numbers 0 {CLASSES[0]}, 1 {CLASSES[1]}, "
+            f"2 {CLASSES[2]}"
+        )
     if values.dtype.kind == "f":
         values = np.where(np.isnan(values), UNLABELLED, values)
-        if (values != np.rint(values)).any():
-            odd = values[values != np.rint(values)]
+        odd = values[(values != np.rint(values)) | np.isinf(values)]
+        if odd.size:
             raise ValueError(
                 f"{where}: labels are not whole numbers (found {odd[0]:g}); expected classes 0 {CLASSES[0]}, "
                 f"1 {CLASSES[1]}, 2 {CLASSES[2]}. If these are probabilities, label with their largest first."

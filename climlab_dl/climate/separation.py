@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -126,7 +127,8 @@ def divide(regions: Regions, centres: Mapping[int, NDArray[np.float64]]) -> Part
             chord = np.linalg.norm(regions.vectors[members] - point, axis=1)
             seeds = np.flatnonzero(chord <= chord.min() + 1e-9)
             away.append(chord.min() * sphere.EARTH_RADIUS_KM + dijkstra(ways, False, seeds, min_only=True))
-        part[members] = np.round(away, 3).argmin(axis=0)  # metres: rounding must not decide between equals
+        # In metres: rounding must not decide between equals.
+        part[members] = _in_one_piece(np.round(away, 3).argmin(axis=0), ways)
     most = max((len(points) for points in centres.values()), default=1)
     keys, number = np.unique(regions.member * most + part, return_inverse=True)
     labels = np.zeros_like(regions.labels)
@@ -137,6 +139,33 @@ def divide(regions: Regions, centres: Mapping[int, NDArray[np.float64]]) -> Part
         if region in centres:
             at[i] = centres[region][which]
     return Parts(regions=replace(regions, labels=labels, count=len(keys)), origin=origin, centres=at)
+
+
+def _in_one_piece(part: NDArray[np.intp], ways: Any) -> NDArray[np.intp]:
+    """Give what lost touch with its part to the part that it touches most.
+
+    Cells that are equally near to two centres, to a metre, or a centre with two equally near cells, can leave a part
+    in pieces; the largest is the part. ``ways`` are the distances between neighbouring cells.
+    """
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    one, two = ways.nonzero()
+    one, two = np.concatenate([one, two]), np.concatenate([two, one])
+    while True:
+        same = part[one] == part[two]
+        links = coo_array((np.ones(same.sum(), bool), (one[same], two[same])), shape=ways.shape)
+        piece = connected_components(links, directed=False)[1]
+        size = np.bincount(piece)
+        owner = np.zeros(len(size), np.intp)
+        owner[piece] = part
+        order = np.lexsort([-size, owner])
+        strays = order[1:][owner[order[1:]] == owner[order[:-1]]]
+        if not len(strays):
+            return part
+        stray = strays[size[strays].argmin()]
+        beside = part[two[(piece[one] == stray) & (piece[two] != stray)]]
+        part = np.where(piece == stray, np.bincount(beside).argmax(), part)
 
 
 def _chord(degrees: float) -> float:

@@ -123,7 +123,7 @@ def _results(folder: RunFolder) -> dict[str, Any]:
 
 
 def _description(folder: RunFolder) -> dict[str, Any]:
-    return dict(_entries(json.loads(folder.run_json.read_text(encoding="utf-8"))))
+    return dict(_entries(json.loads(folder.described())))
 
 
 def _entries(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:

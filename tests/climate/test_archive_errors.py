@@ -141,7 +141,7 @@ def test_a_locked_file_is_explained(tmp_path):
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
         assert writer.stdout
         assert writer.stdout.readline() == "open\n"
-        with pytest.raises(OSError, match=r"a\.nc is sound but locked .*HDF5_USE_FILE_LOCKING=FALSE"):
+        with pytest.raises(OSError, match=r"a\.nc is damaged or locked .*HDF5_USE_FILE_LOCKING=FALSE"):
             archive.open(tmp_path)
         writer.communicate()
     assert archive.open(tmp_path).sizes["time"] == 1

@@ -8,8 +8,10 @@ import pytest
 import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import coo_array
 
-from climlab_dl.climate import archive, events, heuristics, sphere
+from climlab_dl.climate import archive, events, heuristics, sphere, synthetic
+from climlab_dl.climate.separation import _in_one_piece
 
 find: Any = events.find  # tables whose columns the type checker cannot know
 
@@ -142,3 +144,21 @@ def test_a_grid_of_unequal_steps_leaves_regions_whole(caplog):
 def test_a_separation_without_meaning_is_refused():
     with pytest.raises(ValueError, match="merge=0 must be positive"):
         events.Separation(merge=0)
+
+
+def test_a_part_stays_in_one_piece_where_its_centre_has_two_nearest_cells():
+    # A horseshoe around a centre in its gap: both tips are equally near, and the other storm lies in the bend.
+    ways = coo_array((np.ones(6), (np.arange(6), np.arange(1, 7))), shape=(7, 7)).tocsr()
+    part = _in_one_piece(np.array([0, 0, 0, 1, 1, 0, 0]), ways)
+    assert part.tolist() == [0, 0, 0, 1, 1, 1, 1]
+
+
+def test_storms_of_a_ragged_mask_near_the_pole_have_lengths():
+    # Such as a network draws early: hundreds of specks that touch by corners; a part of one fell into two pieces, and
+    # its length was infinite.
+    rng = np.random.default_rng(5)
+    fields = synthetic.atmosphere(times=1, shape=(96, 192), seed=3).load()
+    fields["PSL"] = fields.PSL + 600 * rng.standard_normal(fields.PSL.shape)
+    for share in (0.3, 0.4, 0.5):
+        mask = (fields.mask > 9).astype("int8") + (rng.random(fields.mask.shape) < share).astype("int8")
+        assert np.isfinite(events.find(mask.assign_attrs(fields.mask.attrs), fields).length_km).all()

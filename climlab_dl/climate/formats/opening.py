@@ -104,8 +104,9 @@ def _lean(path: str, mode: Literal["r"]) -> Any:
 
 def _locked(path: Path, error: Exception) -> OSError:
     return OSError(
-        f"{path} is sound but locked ({error}): another program is writing it, or the file system knows no locks. "
-        "Close it there, or set HDF5_USE_FILE_LOCKING=FALSE before Python starts."
+        f"{path} is damaged or locked ({error}): a block of it cannot be read, another program is writing it, or the "
+        "file system knows no locks. Fetch it anew, close it there, or set HDF5_USE_FILE_LOCKING=FALSE before Python "
+        "starts."
     )
 
 
