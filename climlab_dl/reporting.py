@@ -43,13 +43,13 @@ def report(run: str | Path, path: str | Path | None = None, *, snapshots: int = 
     Raises
     ------
     FileNotFoundError
-        No such folder.
+        No such folder, or no run in it.
     """
     from climlab_dl.training.folder import RunFolder
 
     folder = RunFolder(run)
     status, progress = folder.status(), folder.progress()
-    described = json.loads(folder.run_json.read_text(encoding="utf-8")) if folder.run_json.exists() else {}
+    described = json.loads(folder.described())
     state = f"{status['state']} at step {status['step']} of {status['steps']}"
     parts = [f"<h1>{html.escape(folder.path.name)}</h1><p>{html.escape(state)}. {html.escape(status['message'])}</p>"]
     if len(progress):

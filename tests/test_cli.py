@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import h5py
@@ -193,3 +194,12 @@ def test_no_verb_puts_what_it_writes_in_the_place_of_an_input(fields_file, tmp_p
     ):  # fmt: skip
         assert "one of the inputs" in run(*verb, code=1).stderr
     assert labelled.read_bytes() == before
+
+
+def test_the_version_is_that_of_the_package():
+    assert run("--version").stdout == f"climlab-dl {version('climlab-dl')}\n"
+
+
+def test_a_folder_of_runs_has_no_report(tmp_path):
+    assert "no run.json" in run("report", tmp_path, code=1).stderr
+    assert list(tmp_path.iterdir()) == []

@@ -22,6 +22,11 @@ def main() -> None:
     if (verb := next(iter(sys.argv[1:]), "--help")) not in _VERBS and not verb.startswith("-"):
         print(f"climlab-dl: there is no verb {verb!r}; there are {', '.join(sorted(_VERBS))}", file=sys.stderr)
         sys.exit(2)
+    if verb in ("--version", "-V"):
+        from climlab_dl import __version__
+
+        print(f"climlab-dl {__version__}")
+        return
     if verb == "train" or verb.startswith("-"):  # the others need not wait for torch
         add_training()
     try:
