@@ -9,11 +9,6 @@ ip link set nowhere0 up
 ip link set out0 up
 ip route add default via 198.51.100.2
 ip neigh add 198.51.100.2 lladdr 02:00:00:00:00:01 dev out0
-# torch asks for the name of each peer in IPv6's notation, which /etc/hosts lacks for loopback: the resolver would be asked.
-hosts=$(mktemp)
-{ cat /etc/hosts; echo "::ffff:127.0.0.1 localhost"; } >"$hosts"
-mount --bind "$hosts" /etc/hosts
-rm "$hosts"
 code=0
 "$@" || code=$?
 awk '/out0:/ {print "packets sent: " $11}' /proc/net/dev

@@ -39,8 +39,10 @@ def test_a_report_has_scores_curves_maps_reliability_storms_and_the_run(tmp_path
     assert re.findall(r"(?:src|href)=\"(?!data:)", page) == []
 
 
-def test_a_run_that_has_not_begun_is_reported_as_such(tmp_path):
+def test_a_folder_without_a_run_is_refused(tmp_path):
     (tmp_path / "run").mkdir()
-    assert "starting at step 0 of 0" in report(tmp_path / "run").read_text()
+    with pytest.raises(FileNotFoundError, match=r"has no run\.json"):
+        report(tmp_path / "run")
+    assert list((tmp_path / "run").iterdir()) == []
     with pytest.raises(FileNotFoundError, match="no run folder"):
         report(tmp_path / "absent")

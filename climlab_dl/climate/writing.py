@@ -1,14 +1,17 @@
 """Back to files: CF NetCDF and Zarr here, the layouts of DeepCAM and ClimateNet in their own modules."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
+import dask.config
 import numpy as np
 import xarray as xr
 from dask.base import compute
+from dask.system import CPU_COUNT
 
 from climlab_dl.climate.formats import climatenet, deepcam
 from climlab_dl.files import beside
@@ -53,7 +56,8 @@ def save(fields: xr.Dataset, path: str | Path, *, layout: Layout = "cf", packed:
             "For a folder with a file a snapshot choose layout='deepcam' or layout='climatenet'."
         )
     dataset = _described(fields)
-    with beside(path) as new:
+    # The threads that dask keeps would go on writing for a while after one of them has failed; ours are waited for.
+    with beside(path) as new, ThreadPoolExecutor(CPU_COUNT) as pool, dask.config.set(pool=pool):
         if path.suffix == ".zarr":
             dataset.to_zarr(new, consolidated=False)
         else:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 _SEGMENTS = "/dev/shm/mpich_shm_"  # noqa: S108
 
@@ -93,6 +93,32 @@ def interface(host: str) -> str | None:
     for name, addresses in psutil.net_if_addrs().items():
         if any(each.address == host for each in addresses):
             return name
+    return None
+
+
+def meeting_file(world: World) -> tuple[BinaryIO | None, str] | None:
+    """Give the ranks of one node a file in memory that all of them can open by a path; all ranks call this.
+
+    It has no name in any folder: it is gone with rank 0, even if that is killed.
+
+    Returns
+    -------
+    file
+        Open for as long as the path is to lead to it, on rank 0; None on the others.
+    path
+        Where any of these ranks opens it.
+
+    None if the ranks are on several nodes, or this system has no such files.
+    """
+    from mpi4py import MPI
+
+    if world.nodes > 1 or not hasattr(os, "memfd_create"):
+        return None
+    file = os.fdopen(os.memfd_create("climlab-dl"), "w+b") if world.rank == 0 else None
+    path = broadcast(file and f"/proc/{os.getpid()}/fd/{file.fileno()}")
+    # Not so for ranks that are kept apart by containers of their own.
+    if MPI.COMM_WORLD.allreduce(os.access(path, os.R_OK | os.W_OK), MPI.LAND):
+        return file, path
     return None
 
 

@@ -14,19 +14,20 @@ import sys
 import traceback
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any
+from typing import Any, BinaryIO
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.distributed import TCPStore  # pyright: ignore[reportPrivateImportUsage]
+from torch.distributed import FileStore, Store, TCPStore  # pyright: ignore[reportPrivateImportUsage]
 
 from climlab_dl.parallel import failures, mpi
 from climlab_dl.parallel.mpi import World
 
 _world: World | None = None
 _owns_process_group = False
-_store: TCPStore | None = None
+_store: Store | None = None
+_file: BinaryIO | None = None
 _set_interface = False
 
 
@@ -65,14 +66,16 @@ def join(*, timeout: float = 600.0) -> World:
 
 def leave() -> None:
     """Close the connections that :func:`join` opened; a rank still waiting for this one gets a ConnectionError."""
-    global _world, _owns_process_group, _store, _set_interface
+    global _world, _owns_process_group, _store, _file, _set_interface
     if _owns_process_group and dist.is_initialized():
         # A group of a device mesh that outlives its parent ends the interpreter with "terminate called".
         gc.collect()
         dist.destroy_process_group()
     if _set_interface:
         os.environ.pop("GLOO_SOCKET_IFNAME", None)
-    _world, _owns_process_group, _store, _set_interface = None, False, None, False
+    if _file:
+        _file.close()
+    _world, _owns_process_group, _store, _file, _set_interface = None, False, None, None, False
 
 
 @contextlib.contextmanager
@@ -237,7 +240,7 @@ def together(name: str) -> Iterator[None]:
 
 
 def _from_mpi(timeout: float) -> World:
-    """Meet over MPI: rank 0 opens a port that is free and tells it to the others, so no two jobs can collide."""
+    """Meet over MPI, which tells every rank of this job, and of no other, where."""
     global _store, _set_interface
     place = mpi.place()
     if place.size == 1:
@@ -252,8 +255,18 @@ def _from_mpi(timeout: float) -> World:
     return place
 
 
-def _meet(place: World, address: str, timeout: float) -> TCPStore:
+def _meet(place: World, address: str, timeout: float) -> Store:
+    """Meet in a file on one node, else at a port of rank 0 that is free.
+
+    A TCPStore asks for the name of each peer, for loopback's too, and so waits for the site's resolver.
+    """
+    global _file
     waiting = timedelta(seconds=timeout)
+    if meeting := mpi.meeting_file(place):
+        _file, path = meeting
+        store = FileStore(path, -1)  # a number of ranks would have the last of them remove the path
+        store.set_timeout(waiting)
+        return store
     if place.rank == 0:
         listener = socket.create_server((address, 0))
         address, port = mpi.broadcast((address, listener.getsockname()[1]))

@@ -4,6 +4,8 @@ import concurrent.futures
 import multiprocessing
 import subprocess
 import sys
+import threading
+import time
 from operator import methodcaller
 
 import netCDF4
@@ -112,6 +114,27 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(fields, tmp_path, name):
         archive.save(broken, tmp_path / name)
     assert [file.name for file in tmp_path.iterdir()] == [name]
     xr.testing.assert_equal(archive.open(tmp_path / name), fields)
+
+
+@pytest.mark.parametrize("name", ["a.nc", "a.zarr"])
+def test_after_a_failure_no_thread_goes_on_writing(fields, tmp_path, name):
+    late, finished = threading.Event(), threading.Event()
+
+    def spoilt(snapshot, block_info):
+        if block_info[None]["chunk-location"][0] == 0:
+            assert late.wait(20)
+            raise ValueError("spoilt")
+        late.set()
+        time.sleep(0.3)
+        finished.set()
+        return snapshot
+
+    two = fields[["PSL"]].isel(time=[0, 1]).chunk(time=1)
+    two["PSL"] = two.PSL.copy(data=two.PSL.data.map_blocks(spoilt, meta=np.empty((0, 0, 0), np.float32)))
+    with pytest.raises(ValueError, match="spoilt"):
+        archive.save(two, tmp_path / name)
+    assert finished.is_set()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_another_ending_is_refused(fields, tmp_path):
