@@ -5,13 +5,15 @@
     python benchmarks/universes.py train out/study --redshifts four
     python benchmarks/universes.py report out/study                    # errors, and the posterior's calibration
 
-Every step continues where it was interrupted. ``--universes N``, ``--at-most N`` and ``--epochs N`` make it smaller;
+``train --seed 1`` trains another network for an ensemble; ``report`` takes all that there are. Every step continues where it was interrupted. ``--universes N``, ``--at-most N`` and ``--epochs N`` make it smaller;
 ``report --sizes`` adds the learning curve of the regressions.
 """
 
 import argparse
 import time
 from pathlib import Path
+
+import numpy as np
 
 from climlab_dl.cosmology import simulate, spectrum, volumes
 
@@ -26,6 +28,8 @@ def main() -> None:
     parser.add_argument("--universes", type=int, default=2000)
     parser.add_argument("--redshifts", choices=REDSHIFTS, default="today")
     parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0, help="of the training")
+    parser.add_argument("--symmetries", type=int, default=8, help="of the cube, to average the estimates over")
     parser.add_argument("--at-most", type=int, help="universes to train on")
     parser.add_argument("--method", choices=("auto", "flow", "linear"), default="linear")
     parser.add_argument("--sizes", action="store_true", help="also the regressions' learning curve")
@@ -64,16 +68,15 @@ def train(arguments: argparse.Namespace) -> None:
         data=data, model=CosmoFlow.statistics(), loss=GaussianNLL(),
         optimizer=AdamW(learning_rate=3e-3, weight_decay=0.05), schedule=Warmup(steps=50, then=Cosine()),
         precision=Precision(kind="bf16"), steps=steps, batch_size=BATCH, clip_norm=1.0, report_every=100,
-        evaluate_every=steps, checkpoint_every=250,
+        evaluate_every=steps, checkpoint_every=250, seed=arguments.seed,
     )  # fmt: skip
-    for progress in loop.train(run, run_of(arguments)):
+    for progress in loop.train(run, arguments.folder / f"{_named(arguments)}-{arguments.seed}"):
         scores = {name: f"{value:.4f}" for name, value in progress.metrics.items()}
         print(progress.step, f"{progress.loss:.3f}", f"{time.process_time():.0f} s", scores or "", flush=True)
 
 
-def run_of(arguments: argparse.Namespace) -> Path:
-    """Folder of the run."""
-    return arguments.folder / f"run-{arguments.redshifts}-{arguments.at_most or 'all'}"
+def _named(arguments: argparse.Namespace) -> str:
+    return f"run-{arguments.redshifts}-{arguments.at_most or 'all'}"
 
 
 def report(arguments: argparse.Namespace) -> None:
@@ -81,13 +84,18 @@ def report(arguments: argparse.Namespace) -> None:
     from climlab_dl.inference import calibration, posterior
     from climlab_dl.training.universes import Universes
 
-    fitted = posterior.fit(run_of(arguments), method=arguments.method, refit=True, symmetries=1)
+    runs = sorted(arguments.folder.glob(f"{_named(arguments)}-*"))
+    fitted = posterior.fit(runs, method=arguments.method, refit=True, symmetries=arguments.symmetries)
     data = fitted.summaries.run.data
     assert isinstance(data, Universes)
     files = data.files()
-    print(f"{len(files['training'])} universes trained on, {len(files['held_out'])} held out; {fitted.method}\n")
-    print(posterior.accuracy(fitted).round(4).to_string(), "\n")
+    print(f"{len(files['training'])} universes trained on, {len(files['held_out'])} held out; {fitted.method}")
+    print(f"{len(runs)} networks, {arguments.symmetries} symmetries\n")
     checked = calibration.check(fitted, files["held_out"])
+    table = posterior.accuracy(fitted)
+    missed = fitted.to_physical(checked.draws.mean(1)) - fitted.to_physical(checked.truth)
+    table.loc["network, posterior mean"] = np.sqrt(np.mean(missed**2, axis=0))
+    print(table.round(4).to_string(), "\n")
     print(checked.table().round(3).to_string(), f"\nTARP inside its band: {checked.tarp_ok}")
     if arguments.sizes:
         size = 50

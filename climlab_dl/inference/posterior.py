@@ -4,6 +4,7 @@ fitted = posterior.fit("runs/cosmoflow")          # on universes that the networ
 draws = posterior.draw(fitted, volume, n=10_000)  # a table: Omega_m, sigma_8, n_s
 """
 
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,7 @@ from climlab_dl.inference.densities import FlowLikelihood, Likelihood, LinearLik
 from climlab_dl.inference.summaries import Summaries
 from climlab_dl.training.universes import Universes
 
+log = logging.getLogger(__name__)
 Array = NDArray[np.float64]
 Method = Literal["auto", "flow", "linear"]
 
@@ -73,7 +75,7 @@ class Posterior:
 
 
 def fit(
-    run: str | Path | Summaries,
+    run: str | Path | Sequence[str | Path] | Summaries,
     calibration: str | Path | Iterable[str | Path] | None = None,
     *,
     method: Method = "auto",
@@ -86,7 +88,7 @@ def fit(
     Parameters
     ----------
     run
-        A run's folder, a checkpoint, or a loaded network.
+        A run's folder, a checkpoint, or a loaded network; several folders or checkpoints make an ensemble.
     calibration
         Universes that the network has not trained on; the run's own calibration split if None.
     method
@@ -108,7 +110,10 @@ def fit(
     """
     if method not in ("auto", "flow", "linear"):
         raise ValueError(f"method = {method!r} is not known; choose auto, flow or linear")
-    network = run if isinstance(run, Summaries) else Summaries.load(run, symmetries=symmetries)
+    if isinstance(run, Summaries):
+        network = run
+    else:
+        network = Summaries.load(*([run] if isinstance(run, str | Path) else run), symmetries=symmetries)
     if refit:
         network = network.refitted(volumes.open(_split(network)["training"]))
     if calibration is None:
@@ -132,6 +137,8 @@ def draw(
     posterior: Posterior, volume: Volume | str | Path | Sequence[Volume | str | Path], n: int = 10_000, seed: int = 0
 ) -> pd.DataFrame:
     """Draw from the posterior of one universe, or of several that share their parameters.
+
+    A warning says so where the files of several tell that their parameters differ.
 
     Parameters
     ----------
@@ -207,4 +214,14 @@ def _split(network: Summaries) -> dict[str, list[Path]]:
 def _summaries(posterior: Posterior, volume: Volume | str | Path | Sequence[Volume | str | Path]) -> Array:
     several = [volume] if isinstance(volume, Volume | str | Path) else volume
     opened = (one if isinstance(one, Volume) else next(volumes.read(one)) for one in several)
-    return np.array([posterior.summary(one) for one in opened])
+    summaries, told = [], {}
+    for one in opened:
+        summaries.append(posterior.summary(one))
+        if one.physical is not None:
+            told.setdefault(tuple(np.round(one.physical, 6).tolist()), one.source.name)
+    if len(told) > 1:
+        log.warning(
+            "%s: volumes that are drawn from together are taken to share their parameters, but the files tell %d sets "
+            "of them; give those of one universe at a time", ", ".join([*told.values()][:3]), len(told),
+        )  # fmt: skip
+    return np.array(summaries)

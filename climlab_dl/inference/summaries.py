@@ -22,26 +22,29 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Summaries:
-    """A trained network as a function from a volume to its estimates of the parameters.
+    """A trained network, or an ensemble, as a function from a volume to estimates of the parameters.
 
     Attributes
     ----------
     names
         Of the parameters.
     run
-        What the network was trained on and how.
+        What the network was trained on and how; of an ensemble, the first.
+    models
+        One, or several whose estimates are averaged: runs that differ in their seed err in part independently
+        (Lakshminarayanan et al. 2017).
     symmetries
         Over how many of the cube's 48 symmetries the estimates are averaged: physics does not care how a box is turned,
         and the network's own remaining preference averages out.
     source
         The checkpoint.
     head
-        Ridge regression on the network's features in the place of its dense part; see :meth:`refitted`.
+        Ridge regression on the networks' features in the place of their dense parts; see :meth:`refitted`.
     """
 
     names: tuple[str, ...]
     run: Run = field(repr=False)
-    model: torch.nn.Module = field(repr=False)
+    models: tuple[torch.nn.Module, ...] = field(repr=False)
     mean: NDArray[np.float32] = field(repr=False)
     std: NDArray[np.float32] = field(repr=False)
     target_mean: Array = field(repr=False)
@@ -53,9 +56,14 @@ class Summaries:
 
     @classmethod
     def load(
-        cls, path: str | Path, *, symmetries: int = 8, device: str = "cpu", allow: Sequence[type] = ()
+        cls,
+        path: str | Path,
+        *more: str | Path,
+        symmetries: int = 8,
+        device: str = "cpu",
+        allow: Sequence[type] = (),
     ) -> "Summaries":
-        """Read a checkpoint, or the best (else the latest) of a run's folder.
+        """Read a checkpoint, or the best (else the latest) of a run's folder; several make an ensemble.
 
         ``allow`` names your own dataclasses that the run may hold, such as that of a network.
 
@@ -64,10 +72,22 @@ class Summaries:
         FileNotFoundError
             If there is no such file, or no checkpoint in the folder yet.
         ValueError
-            If the network was not trained on volumes.
+            If a network was not trained on volumes, or those of an ensemble not on the same ones.
         """
         if not 1 <= symmetries <= 48:
             raise ValueError(f"symmetries = {symmetries}; a cube has 48, so choose 1 to 48")
+        first, *others = [cls._load(each, symmetries, device, allow) for each in (path, *more)]
+        for other in others:
+            if other.run.data != first.run.data or other.names != first.names:
+                raise ValueError(
+                    f"{other.source} and {first.source} were not trained on the same universes and parameters, so that "
+                    "one's held-out universes may be the other's training; train an ensemble with runs that differ in "
+                    "their seed only: dataclasses.replace(run, seed=1)"
+                )
+        return replace(first, models=tuple(model for each in (first, *others) for model in each.models))
+
+    @classmethod
+    def _load(cls, path: str | Path, symmetries: int, device: str, allow: Sequence[type]) -> "Summaries":
         path = checkpoint_of(path)
         state = checkpoint.load(path)
         facts = state["statistics"]
@@ -81,7 +101,7 @@ class Summaries:
         return cls(
             names=targets,
             run=run,
-            model=model.eval().to(device),
+            models=(model.eval().to(device),),
             mean=np.asarray(facts["mean"], dtype=np.float32),
             std=np.asarray(facts["std"], dtype=np.float32),
             target_mean=np.asarray(facts["target_mean"], dtype=np.float64),
@@ -100,8 +120,8 @@ class Summaries:
                 "choose channels of counts, or simulate with the redshifts of the training"
             )
         if self.head is not None:
-            return self.head.predict(self._averaged(volume, self.model.features)[None])[0]
-        estimates = self._averaged(volume, self.model)[: len(self.names)]
+            return self.head.predict(self._features(volume)[None])[0]
+        estimates = np.mean([self._averaged(volume, model)[: len(self.names)] for model in self.models], axis=0)
         return estimates * self.target_std + self.target_mean
 
     def refitted(self, training: Iterable[Volume]) -> "Summaries":
@@ -115,12 +135,13 @@ class Summaries:
         ValueError
             If the network does not say what its features are, or a volume does not tell its parameters.
         """
-        if not hasattr(self.model, "features"):
-            raise ValueError(f"{self.source} is of a {type(self.model).__name__}, which has no features to refit")
+        for model in self.models:
+            if not hasattr(model, "features"):
+                raise ValueError(f"{self.source} is of a {type(model).__name__}, which has no features to refit")
         rows = []
         for volume in training:
             values = volume.parameters
-            rows.append((self._averaged(self.at(volume), self.model.features), [values[n] for n in self.names]))
+            rows.append((self._features(self.at(volume)), [values[n] for n in self.names]))
         features, physical = (np.array(column, dtype=np.float64) for column in zip(*rows, strict=True))
         return replace(self, head=Ridge.fit(features, physical))
 
@@ -129,11 +150,15 @@ class Summaries:
         data = self.run.data
         return volume.at(data.redshifts) if isinstance(data, Universes) and data.redshifts is not None else volume
 
+    def _features(self, volume: Volume) -> Array:
+        """Features of all the networks, side by side."""
+        return np.concatenate([self._averaged(volume, model.features) for model in self.models])
+
     def _averaged(self, volume: Volume, function: Any) -> Array:
         """Mean of what a function says of the normalised volume, over some of the cube's symmetries."""
         counts = volume.counts.astype(np.float32)
         normal = ((np.log1p(counts) if self.log1p else counts) - self.mean) / self.std
-        device = next(self.model.parameters()).device
+        device = next(self.models[0].parameters()).device
         found = []
         for index in np.linspace(0, 48, self.symmetries, endpoint=False).astype(int):
             turned = np.ascontiguousarray(np.moveaxis(volumes.symmetry(normal, int(index)), -1, 0))

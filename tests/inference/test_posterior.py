@@ -139,6 +139,24 @@ def test_a_refitted_last_layer_errs_no_more_on_what_it_is_fitted_to(trained):
 
 
 @pytest.mark.slow
+def test_an_ensemble_gives_the_mean_of_its_networks_and_knows_its_universes(trained, tmp_path):
+    folder, run = trained
+    for _ in train(replace(run, seed=1, steps=20), tmp_path / "seed1"):
+        pass
+    volume = next(volumes.read(run.data.files()["held_out"][0]))
+    one, other = (Summaries.load(each, symmetries=2) for each in (folder, tmp_path / "seed1"))
+    both = Summaries.load(folder, tmp_path / "seed1", symmetries=2)
+    np.testing.assert_allclose(both(volume), (one(volume) + other(volume)) / 2)
+    refitted = posterior.fit((folder, tmp_path / "seed1"), symmetries=2, refit=True)
+    assert len(refitted.summaries.models) == 2
+    assert abs(refitted.summary(volume)).max() < 1.5
+    for _ in train(replace(run, data=replace(run.data, held_out=0.25), steps=1), tmp_path / "other"):
+        pass
+    with pytest.raises(ValueError, match="not trained on the same universes"):
+        Summaries.load(folder, tmp_path / "other")
+
+
+@pytest.mark.slow
 def test_baselines_see_no_more_redshifts_than_the_network(tmp_path):
     preset = replace(simulate.tour(), particles=12, voxels=12, box_size_mpc_h=48.0, steps=3)
     list(simulate.share(simulate.design(64, seed=0, preset=preset), tmp_path / "universes"))
