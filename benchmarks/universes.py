@@ -6,7 +6,8 @@
     python benchmarks/universes.py report out/study                    # errors, and the posterior's calibration
 
 Every step continues where it was interrupted. ``train --seed 1`` trains another network for an ensemble; ``report``
-takes all that there are. ``--universes N``, ``--at-most N`` and ``--epochs N`` make it smaller; ``report --sizes`` adds the learning curve of the regressions.
+takes all that there are. ``--universes N``, ``--at-most N`` and ``--epochs N`` make it smaller; ``report --sizes`` adds
+the learning curve of the regressions.
 """
 
 import argparse
