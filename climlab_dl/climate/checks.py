@@ -74,19 +74,33 @@ class Guard:
     where: np.ndarray
     times: np.ndarray
 
-    def __call__(self, number: int, values: np.ndarray) -> None:
-        """Look at snapshot ``number``, (lat, lon) or (component, lat, lon) and so on, in SI units.
+    def __call__(self, number: int, values: np.ndarray, picks: Sequence[int] | None = None) -> bool:
+        """Look at snapshot ``number``, in SI units, and say whether a field has gaps.
+
+        Parameters
+        ----------
+        number
+            Of the snapshot.
+        values
+            (lat, lon) or (component, lat, lon) and so on.
+        picks
+            Which components these are, where they are not all.
 
         Raises
         ------
         ValueError
             Naming file, time and field, where a value is beyond what is possible.
         """
+        gaps = False
         for component, name in self.fields:
-            one = values if component is None else values[component]
+            if picks is not None and component not in picks:
+                continue
+            place = component if picks is None or component is None else list(picks).index(component)
+            one = values if place is None else values[place]
             low, high = float(one.min()), float(one.max())
             if np.isnan(low):  # fmin and fmax pass over what is missing, and take longer
                 low, high = float(np.fmin.reduce(one, axis=None)), float(np.fmax.reduce(one, axis=None))
+                gaps = True
             if not np.isnan(low) and (problem := beyond(name, low, high)):
                 time = self.times[number]
                 time = time.astype("datetime64[s]") if isinstance(time, np.datetime64) else time
@@ -94,6 +108,7 @@ class Guard:
                     f"{self.files[self.where[number, 0]]}: at {time} {problem}. {_REMEDY} "
                     "climlab-dl check lists all that is wrong."
                 )
+        return gaps
 
 
 def beyond(name: str, low: float, high: float) -> str:

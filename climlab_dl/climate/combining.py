@@ -46,7 +46,9 @@ def combine(parts: Sequence[Part], *, guarded: bool = False) -> xr.Dataset:
     # The order of variables is that of `FIELDS`, whatever the order of the files.
     order = [name for name in (*FIELDS, *FAMILIES, MASK, LABELS) if name in whole]
     chosen = whole[order]
-    chosen.encoding["files"] = whole.encoding["files"]
+    chosen.encoding = {"files": whole.encoding["files"]}
+    if len(parts) == 1:
+        chosen.encoding["stacks"] = whole.encoding["stacks"]
     return chosen
 
 

@@ -68,13 +68,7 @@ def as_mask(values: np.ndarray, where: str) -> np.ndarray:
             f"2 {CLASSES[2]}"
         )
     if values.dtype.kind == "f":
-        values = np.where(np.isnan(values), UNLABELLED, values)
-        odd = values[(values != np.rint(values)) | np.isinf(values)]
-        if odd.size:
-            raise ValueError(
-                f"{where}: labels are not whole numbers (found {odd[0]:g}); expected classes 0 {CLASSES[0]}, "
-                f"1 {CLASSES[1]}, 2 {CLASSES[2]}. If these are probabilities, label with their largest first."
-            )
+        values = _whole(values, where)
     low, high = int(values.min(initial=0)), int(values.max(initial=0))
     if low < UNLABELLED or high > RIVER:
         raise ValueError(
@@ -83,6 +77,21 @@ def as_mask(values: np.ndarray, where: str) -> np.ndarray:
             "names={'their name': None} to leave them out."
         )
     return values.astype(np.int8)
+
+
+def _whole(values: np.ndarray, where: str) -> np.ndarray:
+    with np.errstate(invalid="ignore"):
+        whole = values.astype(np.int8)
+    if (whole == values).all():
+        return whole
+    values = np.where(np.isnan(values), UNLABELLED, values)
+    odd = values[(values != np.rint(values)) | np.isinf(values)]
+    if odd.size:
+        raise ValueError(
+            f"{where}: labels are not whole numbers (found {odd[0]:g}); expected classes 0 {CLASSES[0]}, "
+            f"1 {CLASSES[1]}, 2 {CLASSES[2]}. If these are probabilities, label with their largest first."
+        )
+    return values
 
 
 def as_bits(masks: np.ndarray) -> np.ndarray:

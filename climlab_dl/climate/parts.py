@@ -88,18 +88,21 @@ class Part:
     def dataset(self, *, guarded: bool = False) -> xr.Dataset:
         """Lazy dataset with times in order, and the file of each snapshot in ``encoding["files"]``.
 
+        ``encoding["stacks"]`` has what each variable is read by, and which component of it that is.
         A guarded one raises ValueError when a snapshot is read that cannot be.
         """
         order = in_order(self.time.values, self.numbers)
         where = self.where[order]
         variables: dict[str, Any] = {}
-        stacks: dict[int, da.Array] = {}
+        stacks: dict[int, Stack] = {}
+        lazy: dict[int, da.Array] = {}
         for name, content in self.contents.items():
             if (key := id(content.read)) not in stacks:
                 guard = self._guard(content, order) if guarded else None
                 dtype = np.int8 if name in (MASK, LABELS) else np.float32
                 stacks[key] = self._stack(content, where, dtype, guard)
-            values = stacks[key] if content.component is None else _component(stacks[key], content.component)
+                lazy[key] = stacks[key].lazy()
+            values = lazy[key] if content.component is None else _component(lazy[key], content.component)
             dims = ("time", *content.dims, "lat", "lon")
             variables[name] = (dims, values, _attributes(name, content))
         came = self.grid.came
@@ -115,6 +118,9 @@ class Part:
                 coordinates[name] = ("time", numbers, {"long_name": f"number of the {meaning}"})
         dataset = xr.Dataset(variables, coordinates)
         dataset.encoding["files"] = [self.files[i] for i in where[:, 0]]
+        dataset.encoding["stacks"] = {
+            name: (stacks[id(content.read)], content.component) for name, content in self.contents.items()
+        }
         if self.unrecognised:
             dataset.attrs["unrecognised"] = " ".join(self.unrecognised)
         return dataset
@@ -128,7 +134,7 @@ class Part:
         )
         return Guard(fields=fields, files=self.files, where=self.where[order], times=self.time.values[order])
 
-    def _stack(self, content: Content, where: np.ndarray, dtype: type, guard: Guard | None) -> da.Array:
+    def _stack(self, content: Content, where: np.ndarray, dtype: type, guard: Guard | None) -> Stack:
         return Stack(
             read=content.read,
             where=where,
@@ -137,7 +143,7 @@ class Part:
             dtype=np.dtype(dtype),
             conversion=content.conversion,
             guard=guard,
-        ).lazy()
+        )
 
 
 def _component(values: da.Array, index: int) -> da.Array:

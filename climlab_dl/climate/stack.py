@@ -1,6 +1,6 @@
 """Many files as one lazy array: a snapshot is read, converted and turned round only when it is asked for."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +9,8 @@ import numpy as np
 
 from climlab_dl.climate.grid import Grid
 from climlab_dl.climate.units import SAME, Conversion
+
+_ROWS = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +23,8 @@ class Stack:
     Attributes
     ----------
     read : callable
-        ``read(file, index)`` gives snapshot ``index`` of file number ``file`` as the file has it.
+        ``read(file, index)`` gives snapshot ``index`` of file number ``file`` as the file has it, in an array that
+        the next reading may overwrite.
     where : ndarray, shape (time, 2)
         File and index of each snapshot.
     inner : tuple of int
@@ -33,7 +36,7 @@ class Stack:
     conversion : Conversion
         To SI; not applied to masks.
     guard : callable, optional
-        ``guard(number, snapshot)`` raises where a snapshot cannot be.
+        ``guard(number, snapshot, picks)`` raises where a snapshot cannot be, and says whether it has gaps.
     """
 
     read: Callable[[int, int], np.ndarray]
@@ -42,7 +45,7 @@ class Stack:
     grid: Grid
     dtype: np.dtype
     conversion: Conversion = SAME
-    guard: Callable[[int, np.ndarray], None] | None = None
+    guard: Callable[[int, np.ndarray, Sequence[int] | None], bool] | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -56,21 +59,40 @@ class Stack:
 
     def __getitem__(self, key: Any) -> np.ndarray:
         times, *rest = key if isinstance(key, tuple) else (key,)
-        snapshots = [self._snapshot(i) for i in np.arange(len(self.where))[times]]
-        # One snapshot, the rule, needs no copy.
-        stacked = snapshots[0][None] if len(snapshots) == 1 else np.stack(snapshots)
-        return stacked[(slice(None), *rest)]
+        numbers = np.arange(len(self.where))[times]
+        snapshots = np.empty((len(numbers), *self.inner), self.dtype)
+        for number, snapshot in zip(numbers, snapshots, strict=True):
+            self.fill(number, snapshot)
+        return snapshots[(slice(None), *rest)]
 
-    def _snapshot(self, number: int) -> np.ndarray:
+    def fill(self, number: int, out: np.ndarray, picks: Sequence[int] | None = None) -> bool:
+        """Read a snapshot into an array that is there already.
+
+        Parameters
+        ----------
+        number
+            Of the snapshot.
+        out
+            (..., lat, lon), of any strides.
+        picks
+            Which of what lies along the first axis is wanted, in this order; by default all.
+
+        Returns
+        -------
+        bool
+            Whether a field has gaps (NaN).
+        """
         file, index = self.where[number]
         values = np.asarray(self.read(int(file), int(index)))[..., self.grid.rows, :][..., self.grid.columns]
-        if self.conversion != SAME:
-            # In double precision, because 2e-9 m/s and 101325 Pa both have to survive their scales.
-            values = values * np.float64(self.conversion.scale) + self.conversion.offset
-        values = np.ascontiguousarray(values, dtype=self.dtype)
-        if self.guard is not None:
-            self.guard(number, values)
-        return values
+        # A few rows at a time stay in the cache while they are turned round and converted.
+        for start in range(0, values.shape[-2], _ROWS):
+            rows = (..., slice(start, start + _ROWS), slice(None))
+            some = values[rows] if picks is None else values[rows][list(picks)]
+            if self.conversion != SAME:
+                # In double precision, because 2e-9 m/s and 101325 Pa both have to survive their scales.
+                some = some * np.float64(self.conversion.scale) + self.conversion.offset
+            out[rows] = some
+        return self.guard is not None and self.guard(number, out, picks)
 
     def lazy(self) -> da.Array:
         """Give the dask array with one snapshot a chunk."""

@@ -14,6 +14,7 @@ from climlab_dl.climate.fields import FAMILIES, FIELDS, named
 from climlab_dl.climate.formats.header import VERSIONS, Header
 from climlab_dl.climate.formats.levels import STANDARD_AXIS, HybridPressure, offers
 from climlab_dl.climate.formats.opening import unreadable
+from climlab_dl.climate.formats.plain import Plain
 from climlab_dl.climate.labels import ANNOTATOR, LABELS, MASK, as_mask, flagged
 from climlab_dl.climate.parts import Content, Part
 from climlab_dl.climate.units import SAME, Conversion, conversion
@@ -39,9 +40,16 @@ class Variables:
     variables: Sequence[xr.Variable]
     time: str
     dims: tuple[str, ...]
+    plain: Sequence[Plain | None]
 
     def __call__(self, file: int, index: int) -> np.ndarray:
         """Give snapshot ``index`` of a file, with dimensions in the order of ``dims``."""
+        place = self.plain[file]
+        if place is not None:
+            timed = len(place.shape) > len(self.dims)
+            found = (place.at(index) if timed else place).read(self.files[file])
+            if found is not None:
+                return found
         variable = self.variables[file]
         if self.time in variable.dims:
             variable = variable.isel({self.time: index})
@@ -197,7 +205,19 @@ def _reader(
     variables = [header.dataset.variables[name] for header in headers]
     if single:
         variables = [variable.isel(single) for variable in variables]
-    return Variables([header.path for header in headers], variables, first.time_dim, (*dims, first.row, first.column))
+    dims = (*dims, first.row, first.column)
+    as_wanted = variables[0].dims in (dims, (first.time_dim, *dims))
+    plain = plain if as_wanted else [None] * len(headers)
+    return Variables([header.path for header in headers], variables, first.time_dim, dims, plain)
+
+
+def _place(header: Header, name: str, single: Mapping[str, int]) -> Plain | None:
+    """Where a variable's numbers are, at one index of some dimensions that come before all others."""
+    place, dims = header.plain.get(name), header.dataset.variables[name].dims
+    if place is None or place.shape != header.dataset.variables[name].shape:
+        return None
+    lead = dims[: len(single)]
+    return place.at(*(single[str(dim)] for dim in lead)) if set(lead) == set(single) else None
 
 
 def _to_si(path: Path, variable: xr.DataArray, wanted: str, canonical: str) -> Conversion:
@@ -221,6 +241,7 @@ def _time(headers: Sequence[Header]) -> xr.Variable:
         if len({(v.attrs["units"], v.attrs.get("calendar")) for v in raw}) == 1:
             numbers = np.concatenate([np.atleast_1d(v.values) for v in raw])
             return times.decode(xr.Variable("time", numbers, raw[0].attrs), f"The time of {headers[0].path}")
+    plain = [_place(header, name, single) for header in headers]
         return times.coordinate([date for v in raw for date in np.atleast_1d(times.dates(v))])
     dates = [date for header in headers for date in header.times()]
     if all(date is not None for date in dates):

@@ -7,7 +7,7 @@ float32. Channels first (the reformatted set of 2018): ``climate/data`` (channel
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +19,8 @@ from dask.local import get_sync
 
 from climlab_dl.climate import times
 from climlab_dl.climate.fields import BACKGROUND, CAM5, CLASSES
-from climlab_dl.climate.formats.opening import hdf5
+from climlab_dl.climate.formats.opening import hdf5, unreadable
+from climlab_dl.climate.formats.plain import Plain, plain
 from climlab_dl.climate.grid import Grid, by_shape
 from climlab_dl.climate.labels import ANNOTATOR, LABELS, MASK, as_bits, as_classes, as_mask, labelled
 from climlab_dl.climate.parts import Content, Part
@@ -46,13 +47,12 @@ class Layout(NamedTuple):
 class Channels:
     """Reads all channels of a snapshot, (channel, lat, lon): where they lie last, one costs as much as all."""
 
-    files: Sequence[Path]
+    samples: Sequence["Sample"]
     last: bool
 
     def __call__(self, file: int, index: int) -> np.ndarray:
         """Read a file; nothing stays open, so that any process may do it."""
-        with hdf5(self.files[file]) as opened:
-            data = np.asarray(opened[f"{GROUP}/data"])
+        data = self.samples[file].read("data")
         return np.moveaxis(data, -1, 0) if self.last else data
 
 
@@ -60,16 +60,15 @@ class Channels:
 class Masks:
     """Reads the labels of a snapshot: the first of them as classes, or all as one bit a class."""
 
-    files: Sequence[Path]
+    samples: Sequence["Sample"]
     names: Sequence[str]
     bits: bool = False
 
     def __call__(self, file: int, index: int) -> np.ndarray:
         """Read a file and check that its labels are classes."""
-        path = self.files[file]
-        with hdf5(path) as opened:
-            layers = [np.asarray(opened[f"{GROUP}/{name}"]) for name in self.names]
-        masks = as_mask(layers[0] if layers[0].ndim == 3 else np.stack(layers), str(path))
+        sample, names = self.samples[file], self.names if self.bits else self.names[:1]
+        masks = [as_mask(sample.read(name), str(sample.path)) for name in names]
+        masks = masks[0] if masks[0].ndim == 3 else np.stack(masks)
         return as_bits(masks) if self.bits else masks[0]
 
 
@@ -81,12 +80,26 @@ class Sample:
     layout: Layout | None
     date: cftime.datetime | None = None
     run: int = -1
+    plain: Mapping[str, Plain] = field(default_factory=dict)
 
     @classmethod
     def of(cls, path: Path, file: h5py.File) -> "Sample":
         """Look at an open file."""
         group: Any = file[GROUP]
-        return cls(path, _layout(path, group), *_when(path, group)) if "data" in group else cls(path, None)
+        if "data" not in group:
+            return cls(path, None)
+        return cls(path, _layout(path, group), *_when(path, group), plain(path, group))
+
+    def read(self, name: str) -> np.ndarray:
+        """Read a dataset, into an array that the next reading may overwrite."""
+        found = self.plain[name].read(self.path, kept=name == "data") if name in self.plain else None
+        if found is not None:
+            return found
+        with hdf5(self.path) as file:
+            try:
+                return np.asarray(file[f"{GROUP}/{name}"])
+            except OSError as error:  # what the HDF5 library says names no file
+                raise unreadable(self.path, error) from None
 
 
 def recognises(file: h5py.File) -> bool:
@@ -139,7 +152,7 @@ def _part(layout: Layout, samples: Sequence[Sample], names: Mapping[str, str | N
     lat, lon = by_shape(*layout.shape)
     if layout.axes:
         lat, lon = (np.frombuffer(axis) for axis in layout.axes)
-    read = Channels(paths, layout.last)
+    read = Channels(samples, layout.last)
     contents = {
         names.get(name) or name: Content(read=read, inner=(len(layout.channels),), component=i)
         for i, name in enumerate(layout.channels)
@@ -147,9 +160,9 @@ def _part(layout: Layout, samples: Sequence[Sample], names: Mapping[str, str | N
     }
     coordinates = {}
     if layout.labels:
-        contents[MASK] = Content(read=Masks(paths, layout.labels))
+        contents[MASK] = Content(read=Masks(samples, layout.labels))
     if len(layout.labels) > 1 or "labels" in layout.labels:
-        contents[LABELS] = Content(read=Masks(paths, layout.labels, bits=True), dims=(ANNOTATOR,), inner=(2,))
+        contents[LABELS] = Content(read=Masks(samples, layout.labels, bits=True), dims=(ANNOTATOR,), inner=(2,))
         coordinates[ANNOTATOR] = xr.Variable(ANNOTATOR, [0, 1])
     known = [date for date in dates if date is not None]
     if len(known) == len(dates):

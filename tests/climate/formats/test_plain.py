@@ -1,0 +1,79 @@
+import os
+
+import h5py
+import numpy as np
+import pytest
+
+from climlab_dl.climate import archive, synthetic
+from climlab_dl.climate.formats.plain import Plain, plain
+
+NUMBERS = np.arange(2 * 3 * 4, dtype="f4").reshape(2, 3, 4)
+
+
+def places(path, **datasets) -> dict[str, Plain]:
+    with h5py.File(path, "w") as file:
+        for name, (values, options) in datasets.items():
+            attributes = options.pop("attributes", {})
+            file.create_dataset(name, data=values, **options).attrs.update(attributes)
+    with h5py.File(path) as file:
+        return plain(path, file)
+
+
+def test_numbers_are_read_past_the_library_whatever_their_type(tmp_path):
+    path = tmp_path / "a.h5"
+    kinds = ("<f4", ">f4", "f8", "i8", "u1")
+    found = places(path, **{kind: (NUMBERS.astype(kind), {}) for kind in kinds})
+    assert set(found) == set(kinds)
+    for place in found.values():
+        np.testing.assert_array_equal(place.read(path), NUMBERS)
+        np.testing.assert_array_equal(place.at(1).read(path), NUMBERS[1])
+        np.testing.assert_array_equal(place.at(1, 2).read(path), NUMBERS[1, 2])
+
+
+def test_what_takes_the_library_to_read_has_no_place(tmp_path):
+    found = places(
+        tmp_path / "a.h5",
+        chunked=(NUMBERS, {"chunks": (1, 3, 4)}),
+        compressed=(NUMBERS, {"compression": "gzip"}),
+        scaled=(NUMBERS, {"attributes": {"scale_factor": 0.1}}),
+        counted=(NUMBERS.astype("i2"), {"attributes": {"_FillValue": np.int16(-1)}}),
+        text=(np.array([b"a", b"b"]), {}),
+    )
+    assert found == {}
+
+
+def test_what_stands_for_a_missing_value_becomes_nan(tmp_path):
+    path = tmp_path / "a.h5"
+    attributes = {"_FillValue": np.float32(5), "missing_value": np.array([7, 8], "f4")}
+    found = places(path, field=(NUMBERS, {"attributes": attributes}))["field"].read(path)
+    np.testing.assert_array_equal(found, np.where(np.isin(NUMBERS, [5, 7, 8]), np.nan, NUMBERS))
+
+
+def test_an_array_that_is_kept_is_used_again(tmp_path):
+    path = tmp_path / "a.h5"
+    found = places(path, one=(NUMBERS, {}), two=(NUMBERS + 1, {}))
+    first = found["one"].read(path, kept=True)
+    second = found["two"].read(path, kept=True)
+    assert first is second
+    np.testing.assert_array_equal(second, NUMBERS + 1)
+
+
+@pytest.mark.parametrize("layout", ["deepcam", "climatenet"])
+def test_a_file_that_changes_after_it_was_opened_is_never_read_where_its_numbers_were(tmp_path, layout):
+    fields = synthetic.atmosphere(times=1, shape=(16, 32))
+    (path,) = sorted(archive.save(fields, tmp_path / "a", layout=layout).glob("data*"))
+    opened = archive.open(path)
+    warmer = fields.assign(TS=fields.TS + 1, extra=fields.TS).rename(extra="T850")
+    (other,) = sorted(archive.save(warmer, tmp_path / "b", layout=layout).glob("data*"))
+    os.replace(other, path)
+    np.testing.assert_allclose(opened.TS, warmer.TS, rtol=1e-6)
+
+
+@pytest.mark.parametrize("layout", ["deepcam", "climatenet"])
+def test_a_file_that_is_cut_off_after_it_was_opened_is_named(tmp_path, layout):
+    fields = synthetic.atmosphere(times=1, shape=(16, 32))
+    (path,) = sorted(archive.save(fields, tmp_path / "a", layout=layout).glob("data*"))
+    opened = archive.open(path)
+    os.truncate(path, path.stat().st_size // 2)
+    with pytest.raises(OSError, match=rf"{path.name} (cannot be read: it is truncated|is damaged)"):
+        opened.TMQ.load()
