@@ -164,5 +164,10 @@ def _ways(detector: Detector, fields: xr.Dataset, regrid: Method | None) -> tupl
 
 
 def _classes(probabilities: np.ndarray) -> np.ndarray:
-    # All classes are unknown where one is.
-    return np.where(np.isnan(probabilities[:, 0]), UNLABELLED, probabilities.argmax(axis=1)).astype(np.int8)
+    # Class by class, for numpy's argmax over an axis that is not the last goes pixel by pixel.
+    highest, mask = probabilities[:, 0].copy(), np.zeros(probabilities[:, 0].shape, np.int8)
+    for number in range(1, probabilities.shape[1]):
+        mask[probabilities[:, number] > highest] = number
+        np.maximum(highest, probabilities[:, number], out=highest)
+    mask[np.isnan(highest)] = UNLABELLED  # all classes are unknown where one is
+    return mask

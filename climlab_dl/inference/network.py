@@ -19,6 +19,9 @@ from climlab_dl.parallel import ranks
 from climlab_dl.training import checkpoint
 from climlab_dl.training.run import Run
 
+# Rows at a time: of 16 channels and 1,152 columns half a megabyte, which a core's cache holds.
+BAND = 8
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Network:
@@ -84,12 +87,7 @@ class Network:
         Tensor
             float32 (class, lat, lon), summing to one over classes; NaN where any channel has no data.
         """
-        snapshot = torch.from_numpy(fields)[None].to(self.device)
-        mean, std = (torch.from_numpy(numbers).to(self.device)[:, None, None] for numbers in (self.mean, self.std))
-        known = torch.isfinite(snapshot.sum(1))
-        # Written at once as the convolutions read it.
-        normal = torch.empty_like(snapshot, memory_format=self.layout)
-        torch.sub(snapshot, mean, out=normal).div_(std)
+        normal, known = self._normalised(torch.from_numpy(fields)[None].to(self.device))
         if not known.all():  # What is unknown is taken for average; its own answer is withheld below.
             normal.nan_to_num_(0.0, 0.0, 0.0)
         rows, columns = normal.shape[2:]
@@ -100,6 +98,19 @@ class Network:
         logits = self._logits(normal, dropout_seed)[0, :, :rows, :columns]
         found = torch.softmax(logits.float().contiguous(), dim=0)
         return found if known.all() else found.masked_fill_(~known, torch.nan)
+
+    def _normalised(self, snapshot: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Fields in units of their spread, written as the convolutions read them; and where all channels have data."""
+        mean, std = (torch.from_numpy(numbers).to(self.device)[:, None, None] for numbers in (self.mean, self.std))
+        normal = torch.empty_like(snapshot, memory_format=self.layout)
+        known = snapshot.new_empty((1, *snapshot.shape[2:]), dtype=torch.bool)
+        # A band of rows at a time stays in the cache from the first step to the last.
+        bands = (part.split(BAND, dim) for part, dim in ((snapshot, 2), (normal, 2), (known, 1)))
+        for found, written, whole in zip(*bands, strict=True):
+            band = torch.sub(found, mean).div_(std)
+            whole.copy_(torch.isfinite(band.sum(1)))
+            written.copy_(band)
+        return normal, known
 
     def _logits(self, normal: torch.Tensor, dropout_seed: int | None) -> torch.Tensor:
         if dropout_seed is None:
