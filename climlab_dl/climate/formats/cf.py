@@ -203,6 +203,7 @@ def _reader(
     first = headers[0]
     single = {d: 0 for d in first.beside(first.dataset[name]) if d not in dims} | dict(fixed or {})
     variables = [header.dataset.variables[name] for header in headers]
+    plain = [_place(header, name, single) for header in headers]
     if single:
         variables = [variable.isel(single) for variable in variables]
     dims = (*dims, first.row, first.column)
@@ -241,7 +242,6 @@ def _time(headers: Sequence[Header]) -> xr.Variable:
         if len({(v.attrs["units"], v.attrs.get("calendar")) for v in raw}) == 1:
             numbers = np.concatenate([np.atleast_1d(v.values) for v in raw])
             return times.decode(xr.Variable("time", numbers, raw[0].attrs), f"The time of {headers[0].path}")
-    plain = [_place(header, name, single) for header in headers]
         return times.coordinate([date for v in raw for date in np.atleast_1d(times.dates(v))])
     dates = [date for header in headers for date in header.times()]
     if all(date is not None for date in dates):
