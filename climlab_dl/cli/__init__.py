@@ -1,39 +1,67 @@
-"""The same verbs for the shell and for batch scripts; each imports what it needs when it is called.
+"""The same verbs for the shell and for batch scripts; each imports what it needs when it is called."""
 
-Exit codes: 0 done, 1 something in the data is wrong (``check``) or a step failed, 2 wrong use,
-130 stopped by Ctrl-C or SIGTERM.
-"""
-
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
 
 from climlab_dl.cli import climate, drawing, results, tours  # noqa: F401 (verbs announce themselves)
-from climlab_dl.cli.app import app
+from climlab_dl.cli.app import app, registry, wrong_use
 from climlab_dl.cli.batch import add_training
+from climlab_dl.cli.shell import in_shell
 from climlab_dl.parallel.failures import tells
-
-_VERBS = {
-    "check", "convert", "detect", "doctor", "events", "flops", "infer", "lab", "label", "map", "report", "runs",
-    "simulate", "stats", "tour", "train",
-}  # fmt: skip
 
 
 def main() -> None:
     """Run the command line."""
-    if (verb := next(iter(sys.argv[1:]), "--help")) not in _VERBS and not verb.startswith("-"):
-        print(f"climlab-dl: there is no verb {verb!r}; there are {', '.join(sorted(_VERBS))}", file=sys.stderr)
-        sys.exit(2)
+    verb = next(iter(sys.argv[1:]), "--help")
     if verb in ("--version", "-V"):
         from climlab_dl import __version__
 
         print(f"climlab-dl {__version__}")
         return
+    if verb in ("--help", "-h"):
+        print(_overview())
+        return
+    if verb not in app.verbs and not verb.startswith("--tyro-"):
+        wrong_use(f"there is no verb {verb!r}; there are {', '.join(sorted(app.verbs))}")
     if verb == "train" or verb.startswith("-"):  # the others need not wait for torch
         add_training()
     try:
-        app.cli(prog="climlab-dl", description=__doc__)
+        with _terminated_as_interrupted():
+            app.cli(prog="climlab-dl", description=__doc__, registry=registry)
     except (OSError, ValueError, RuntimeError) as error:
         # Under mpiexec, one rank tells of what ends them all.
-        sys.exit(f"climlab-dl: {error}" if tells(error) else 1)
+        sys.exit(f"climlab-dl: {in_shell(str(error), verb)}" if tells(error) else 1)
     except KeyboardInterrupt as interrupt:
         print(f"climlab-dl: {interrupt or 'interrupted'}", file=sys.stderr)
         sys.exit(130)
+
+
+def _overview() -> str:
+    width = max(map(len, app.verbs))
+    verbs = "\n".join(f"  {verb:{width}}  {line}" for verb, line in sorted(app.verbs.items()))
+    return (
+        f"usage: climlab-dl VERB ...\n\n{verbs}\n\n"
+        "climlab-dl VERB --help lists what a verb takes, with units, defaults and an example.\n"
+        "climlab-dl --version prints the version.\n"
+        "climlab-dl --tyro-print-completion bash (or zsh, tcsh) prints a script that completes words.\n\n"
+        "Exit codes: 0 done, 1 something in the data is wrong (check) or a step failed, 2 wrong use,\n"
+        "130 stopped by Ctrl-C or SIGTERM."
+    )
+
+
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """Let SIGTERM, as batch systems send it, end a verb like Ctrl-C: what is half written is cleared away."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        del frame
+        raise KeyboardInterrupt(f"stopped by {signal.Signals(number).name}")
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

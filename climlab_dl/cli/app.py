@@ -1,20 +1,103 @@
-"""The program that the verbs belong to, and how they take files."""
+"""The program that the verbs belong to, how they take files and numbers, and how they refuse wrong use."""
 
+import math
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Annotated, Any, NoReturn
 
-from tyro.conf import Positional
+from tyro.conf import Positional, arg
+from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 from tyro.extras import SubcommandApp
 
-app = SubcommandApp()
+
+class Program(SubcommandApp):
+    """The verbs, and what each does in one line."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.verbs: dict[str, str] = {}
+
+    def command(self, func: Any = None, *, name: str | None = None, **options: Any) -> Any:
+        """Register a function as a verb, which is described by the first line of its docstring."""
+
+        def register(function: Callable[..., Any]) -> Callable[..., Any]:
+            verb = name or function.__name__
+            self.verbs[verb] = (function.__doc__ or "").splitlines()[0]
+            super(Program, self).command(name=verb, **options)(function)
+            return function
+
+        return register if func is None else register(func)
+
+
+app = Program()
 Files = Positional[tuple[str, ...]]
+AsJson = Annotated[bool, arg(name="json")]
+
+
+def _read(kind: Callable[[str], Any], good: Callable[[Any], bool], wanted: str) -> Callable[[list[str]], Any]:
+    def read(words: list[str]) -> Any:
+        try:
+            value = kind(words[0])
+        except ValueError:
+            value = None
+        if value is None or not good(value):
+            raise ValueError(f"{words[0]} is not {wanted}")
+        return value
+
+    return read
+
+
+Count = Annotated[
+    int,
+    PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="COUNT",
+        instance_from_str=_read(int, lambda value: value > 0, "a whole number above 0"),
+        is_instance=lambda value: isinstance(value, int) and value > 0,
+        str_from_instance=lambda value: [str(value)],
+    ),
+]
+"""A whole number above 0."""
+
+registry = ConstructorRegistry()
+"""How the words of the command line become values, where tyro's own way would not do."""
+
+
+@registry.primitive_rule
+def _numbers(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[float] | None:
+    """Take no ``nan``, which is neither below nor above any bound, and so would pass all that is asked of a number."""
+    if info.type is not float:
+        return None
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="FLOAT",
+        instance_from_str=_read(float, lambda value: not math.isnan(value), "a number"),
+        is_instance=lambda value: isinstance(value, int | float),
+        str_from_instance=lambda value: [str(value)],
+    )
+
+
+def wrong_use(message: object) -> NoReturn:
+    """End the program because it was called wrongly: exit code 2."""
+    print(f"climlab-dl: {message}", file=sys.stderr)
+    sys.exit(2)
+
+
+@contextmanager
+def taking_options() -> Iterator[None]:
+    """Take a ValueError for wrong use: in here nothing is looked at but what was given as options."""
+    try:
+        yield
+    except ValueError as error:
+        wrong_use(error)
 
 
 def source_of(files: tuple[str, ...]) -> str | tuple[str, ...]:
     """Give what was named on the command line as ``archive.open`` takes it."""
     if not files:
-        print("climlab-dl: name FILES: one or more files, folders or patterns", file=sys.stderr)
-        sys.exit(2)
+        wrong_use("name FILES: one or more files, folders or patterns")
     return files[0] if len(files) == 1 else files
 
 
@@ -23,4 +106,4 @@ def refuse_to_overwrite(out: Path, files: tuple[str, ...]) -> None:
     from climlab_dl import archive
 
     if out.exists() and any(out.samefile(path) for path in archive.paths(files)):
-        sys.exit(f"climlab-dl: {out} is one of the inputs, whose fields would be lost; choose another name to write to")
+        wrong_use(f"{out} is one of the inputs, whose fields would be lost; choose another name to write to")

@@ -1,12 +1,13 @@
 """Verbs for one rank or many: train, detect, simulate; and flops."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import AvoidSubcommands, Positional, arg
 
-from climlab_dl.cli.app import Files, app, refuse_to_overwrite, source_of
+from climlab_dl.cli.app import AsJson, Count, Files, app, refuse_to_overwrite, source_of, wrong_use
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -28,7 +29,7 @@ def detect(
     regrid: Literal["bilinear", "conservative", "none"] = "bilinear",
     missing: Literal["refuse", "mean"] = "refuse",
 ) -> None:
-    """Find cyclones and rivers with a trained network: one output, or under mpiexec one for each input.
+    """Find cyclones and rivers with a trained network.
 
     Example: mpiexec -n 4 climlab-dl detect "cam5/*.nc" --detector runs/deeplab --out masks
 
@@ -65,7 +66,7 @@ def detect(
     with ranks.joined(timeout=30 * 86400.0) as world:
         if out.suffix:
             if world.size > 1:
-                raise ValueError(f"--out {out} is one file, and there are {world.size} ranks; give a folder")
+                wrong_use(f"--out {out} is one file, and there are {world.size} ranks; give a folder")
             print(_detect_together(inputs, make, out))
             return
         outputs.refuse_same_names(inputs, make)
@@ -105,13 +106,15 @@ def _files_bar(total: int, rank: int) -> "tqdm[Any]":
 def simulate(
     *,
     out: Path,
-    universes: Annotated[int, arg(aliases=["-n"])] = 64,
+    universes: Annotated[Count, arg(aliases=["-n"])] = 64,
     preset: Literal["tour", "laptop", "fine", "cosmoflow2018", "mlperf"] = "laptop",
     seed: int = 0,
 ) -> None:
-    """Simulate universes over a prior, one file each; what is there already is kept.
+    """Simulate universes over a prior, one file each.
 
-    Example: mpiexec -n 4 climlab-dl simulate --out universes -n 2000
+    What is there already is kept.
+
+    Example: mpiexec -n 4 climlab-dl simulate --out more-universes -n 2000
 
     Args:
         out: Folder of the files.
@@ -133,11 +136,23 @@ def simulate(
 
 
 @app.command
-def flops() -> None:
-    """Count the published networks' parameters and arithmetic as the papers do."""
+def flops(*, as_json: AsJson = False) -> None:
+    """Count parameters and arithmetic of the published networks.
+
+    They are counted by the rules of the papers.
+
+    Example: climlab-dl flops --json
+
+    Args:
+        as_json: Print JSON for a script: a list of networks.
+    """
     from climlab_dl.performance import published
 
-    print(published.table().to_string(na_rep="-"))
+    table = published.table()
+    print(table.reset_index().to_json(orient="records", indent=2) if as_json else table.to_string(na_rep="-"))
+
+
+app.verbs["train"] = "Train a named run, or a variation of it; resumes what is there."
 
 
 def add_training() -> None:
@@ -161,9 +176,11 @@ def add_training() -> None:
 
     @app.command
     def train(source: Positional[str], run: Annotated[Named, arg(name="")], *, folder: Path) -> None:
-        """Train a named run, or a variation of it, on one rank or under mpiexec; resumes what the folder holds.
+        """Train a named run, or a variation of it; resumes what is there.
 
-        Example: mpiexec -n 2 climlab-dl train labelled.nc --folder runs/deeplab small-deeplab --steps 500
+        On one rank, or under mpiexec on many.
+
+        Example: mpiexec -n 2 climlab-dl train labelled.nc --folder runs/mine small-deeplab --steps 500
 
         Args:
             source: The archive to learn from: labelled climate files, or a folder of universes.
@@ -171,7 +188,12 @@ def add_training() -> None:
             folder: The run's folder, which is filled; ``climlab_dl.live.watch`` follows it.
         """
         run = replace(run, data=replace(run.data, source=source))
-        progress = RunFolder(folder)
-        for _ in train_on_rank(run, folder):
-            if ranks.rank() == 0:
-                print(Summary.of(progress.status(), progress.progress()), flush=True)
+        progress, was_there = RunFolder(folder), folder.exists()
+        try:
+            for _ in train_on_rank(run, folder):
+                if ranks.rank() == 0:
+                    print(Summary.of(progress.status(), progress.progress()), flush=True)
+        except Exception:
+            if not was_there and folder.exists() and progress.status()["step"] == 0:
+                shutil.rmtree(folder, ignore_errors=True)  # what could not begin is no run to compare with others
+            raise

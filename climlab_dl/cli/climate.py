@@ -1,26 +1,30 @@
 """Verbs for climate files: check, convert, label, events; the first two take files of volumes as well."""
 
+import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from climlab_dl.cli.app import Files, app, refuse_to_overwrite, source_of
+from climlab_dl.cli.app import AsJson, Files, app, refuse_to_overwrite, source_of, wrong_use
+from climlab_dl.cli.shell import in_shell
 
 if TYPE_CHECKING:
     import xarray as xr
 
 
 @app.command
-def check(files: Files, /, *, names: tuple[str, ...] = ()) -> None:
-    """Report on files before long work: grid, calendar, missing times, extremes per field; exit 1 if one is wrong.
+def check(files: Files, /, *, names: tuple[str, ...] = (), as_json: AsJson = False) -> None:
+    """Report on files before long work; exit 1 if one is wrong.
 
-    Files of volumes of the universe (TFRecord, HDF5) are reported on as well: counts and parameters.
+    Climate: grid, calendar, missing times, extremes of each field, share of each class. Volumes of the universe
+    (TFRecord, HDF5): counts and parameters.
 
     Example: climlab-dl check "cam5/*.nc"
 
     Args:
         files: Files, folders or patterns.
         names: What variables are called here, THEIRS=OURS, e.g. tcw=TMQ; THEIRS= leaves one out.
+        as_json: Print JSON for a script: the report, with ``ok`` and ``problems``.
     """
     from climlab_dl import archive
 
@@ -30,7 +34,7 @@ def check(files: Files, /, *, names: tuple[str, ...] = ()) -> None:
         report = checks.check(source_of(files))
     else:
         report = archive.check(source_of(files), names=_renamed(names))
-    print(report)
+    print(json.dumps(report.to_dict(), indent=2) if as_json else in_shell(str(report), "check"))
     sys.exit(0 if report.ok else 1)
 
 
@@ -43,11 +47,11 @@ def convert(
     layout: Literal["cf", "deepcam", "climatenet", "zarr", "hdf5"] | None = None,
     names: tuple[str, ...] = (),
 ) -> None:
-    """Write climate files of any known format as one archive with canonical names and SI units.
+    """Write climate files of any known format as one archive in SI units.
 
     Volumes of the universe become a folder of Zarr stores or HDF5 files, which read faster than TFRecords.
 
-    Example: climlab-dl convert "era5/*.grib" --out era5.zarr
+    Example: climlab-dl convert "era5/*.nc" --out era5.zarr
 
     Args:
         files: Files, folders or patterns.
@@ -62,13 +66,15 @@ def convert(
         from climlab_dl.cosmology import checks
 
         if out.suffix:
-            sys.exit(f"climlab-dl: volumes become a file each; expected a folder, not --out {out}")
+            wrong_use(f"volumes become a file each; expected a folder, not --out {out}")
         if layout not in (None, "zarr", "hdf5"):
-            sys.exit(f"climlab-dl: --layout {layout} is for climate, {files[0]} has volumes; expected zarr or hdf5")
+            wrong_use(f"--layout {layout} is for climate, {files[0]} has volumes; expected zarr or hdf5")
         print(*checks.convert(source_of(files), out, layout=layout or "zarr"), sep="\n")
         return
     if layout in ("zarr", "hdf5"):
-        sys.exit(f"climlab-dl: --layout {layout} is for volumes; for climate expected cf, deepcam or climatenet")
+        wrong_use(f"--layout {layout} is for volumes; for climate expected cf, deepcam or climatenet")
+    if layout in (None, "cf"):
+        _must_end_as_an_archive(out, "; for a folder with a file a snapshot add --layout deepcam or climatenet")
     refuse_to_overwrite(out, files)
     fields = archive.open(source_of(files), names=_renamed(names))
     print(archive.save(fields, out, layout=layout or "cf"))
@@ -103,6 +109,7 @@ def label(
     """
     from climlab_dl import archive, heuristics
 
+    _must_end_as_an_archive(out)
     fields = _open(files, names)
     lows, streams = heuristics.Cyclones, heuristics.Rivers
     for_cyclones = {"kurth": lows.kurth(), "teca": lows.teca_for(fields), "tempest": lows.tempest(), "none": None}
@@ -127,20 +134,23 @@ def events(
     tracks: Path | None = None,
     min_area_km2: float = 0.0,
     names: tuple[str, ...] = (),
+    as_json: AsJson = False,
 ) -> None:
-    """List the storms of labelled files: one row for each event and time, with its track.
+    """List the storms of labelled files: a row for each event and time.
 
     Example: climlab-dl events labelled.nc --csv storms.csv --geojson storms.geojson
 
     Args:
         files: Files with a ``mask``, as ``climlab-dl label`` or ``detect`` writes them.
-        csv: Table to write; units are in the columns' names.
-        geojson: Outlines to write (RFC 7946).
+        csv: Table to write; units are in the columns' names, longitudes as in the files.
+        geojson: Outlines to write (RFC 7946), with the table as properties; longitudes are -180 to 180.
         tracks: Tracks to write, NetCDF of CF trajectories.
         min_area_km2: Leave out events smaller than this, in km2.
         names: What variables are called here, THEIRS=OURS, e.g. classes=mask; THEIRS= leaves one out.
+        as_json: Print JSON for a script: a list of rows, longitudes as in the table.
     """
     from climlab_dl import events as storms
+    from climlab_dl.climate.tracks import time_text
     from climlab_dl.files import refuse_unwritable
 
     fields = _open(files, names)
@@ -150,15 +160,24 @@ def events(
         refuse_to_overwrite(path, files)
         refuse_unwritable(path)
     table = storms.find(fields["mask"], fields, min_area_km2=min_area_km2)
+    written = []
     if csv:
-        print(storms.to_csv(table, csv))
+        written.append(storms.to_csv(table, csv))
     if geojson:
         storms.to_geojson(fields["mask"], geojson, table=table, fields=fields if min_area_km2 else None)
-        print(geojson)
+        written.append(geojson)
     if tracks:
-        print(storms.to_netcdf(table, tracks))
-    if not (csv or geojson or tracks):
-        print(table.to_string(index=False))
+        written.append(storms.to_netcdf(table, tracks))
+    if as_json:
+        dated = table.assign(time=[time_text(time) for time in table["time"]])
+        print(dated.to_json(orient="records", indent=2, double_precision=15))
+    else:
+        print(*written or [table.to_string(index=False)], sep="\n")
+
+
+def _must_end_as_an_archive(out: Path, otherwise: str = "") -> None:
+    if out.suffix not in (".nc", ".zarr"):
+        wrong_use(f"--out {out} ends in {out.suffix!r}; expected .nc or .zarr{otherwise}")
 
 
 def _open(files: tuple[str, ...], names: tuple[str, ...]) -> "xr.Dataset":
@@ -173,7 +192,7 @@ def _open(files: tuple[str, ...], names: tuple[str, ...]) -> "xr.Dataset":
 def _renamed(pairs: tuple[str, ...]) -> dict[str, str | None]:
     """Read THEIRS=OURS as ``archive.open`` takes it."""
     if wrong := [pair for pair in pairs if "=" not in pair]:
-        sys.exit(f"climlab-dl: --names {wrong[0]}: expected THEIRS=OURS, e.g. tcw=TMQ")
+        wrong_use(f"--names {wrong[0]}: expected THEIRS=OURS, e.g. tcw=TMQ")
     return {theirs: ours or None for theirs, ours in (pair.split("=", 1) for pair in pairs)}
 
 
@@ -183,6 +202,8 @@ def _are_volumes(files: tuple[str, ...]) -> bool:
 
     try:
         first = volumes.files(source_of(files))[0]
+        if not (first.is_file() or first.is_dir()):
+            return False  # to open a pipe would be to wait for who writes it
         if first.is_dir():
             return (first / "full").exists()
         with first.open("rb") as file:

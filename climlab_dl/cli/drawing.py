@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from tyro.conf import arg
 
-from climlab_dl.cli.app import Files, app, source_of
+from climlab_dl.cli.app import Count, Files, app, source_of, wrong_use
 
 
 @app.command(name="map")
@@ -23,9 +23,9 @@ def draw(
         "PlateCarree", "Robinson", "Mollweide", "Orthographic", "NorthPolarStereo", "SouthPolarStereo"
     ] = "PlateCarree",
     central_longitude: float = 0.0,
-    dpi: int = 150,
+    dpi: Count = 150,
 ) -> None:
-    """Draw climate files and their masks: a picture, a page that answers, or an animation.
+    """Draw climate files and masks: a picture, a page or an animation.
 
     Example: climlab-dl map labelled.nc --out map.html --storms
 
@@ -47,7 +47,7 @@ def draw(
 
     endings = {".html", ".gif", ".mp4", ".png", ".pdf", ".svg"}
     if out.suffix not in endings:
-        raise ValueError(f"--out {out} ends in {out.suffix!r}; a map is written as {', '.join(sorted(endings))}")
+        wrong_use(f"--out {out} ends in {out.suffix!r}; a map is written as {', '.join(sorted(endings))}")
     fields = archive.open(source_of(files))
     marked = archive.open(mask) if mask else fields
     if "mask" not in marked and (mask or storms):

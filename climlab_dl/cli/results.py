@@ -1,23 +1,22 @@
 """Verbs for what trainings leave and for the machine: runs, report, infer, stats, doctor."""
 
 import json
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
-from climlab_dl.cli.app import Files, app, refuse_to_overwrite, source_of
+from climlab_dl.cli.app import AsJson, Count, Files, app, refuse_to_overwrite, source_of, wrong_use
 
 if TYPE_CHECKING:
     import pandas as pd
 
-AsJson = Annotated[bool, arg(name="json")]
-
 
 @app.command
 def runs(folder: Positional[Path] = Path("runs"), *, sort: str = "run", as_json: AsJson = False) -> None:
-    """Compare trainings: state, best score, rate, and in what their descriptions differ.
+    """Compare trainings: state, best score, rate, and how they differ.
 
     Example: climlab-dl runs runs --sort best
 
@@ -30,13 +29,15 @@ def runs(folder: Positional[Path] = Path("runs"), *, sort: str = "run", as_json:
 
     table = compared(folder).reset_index()
     if sort not in table:
-        sys.exit(f"climlab-dl: there is no column {sort!r} to sort by; there are {', '.join(table)}")
+        wrong_use(f"there is no column {sort!r} to sort by; there are {', '.join(table)}")
     _print(table.sort_values(sort).set_index("run"), as_json)
 
 
 @app.command
-def report(run: Positional[Path], /, *, out: Path | None = None, snapshots: int = 24) -> None:
-    """Write one self-contained page about a training: curves, confusion, best and worst snapshots, storms.
+def report(run: Positional[Path], /, *, out: Path | None = None, snapshots: Count = 24) -> None:
+    """Write one self-contained page about a training.
+
+    It has curves, confusion, best and worst snapshots, and storms.
 
     Example: climlab-dl report runs/deeplab --out report.html
 
@@ -57,11 +58,13 @@ def infer(
     *,
     network: Path,
     out: Path | None = None,
-    draws: Annotated[int, arg(aliases=["-n"])] = 10_000,
+    draws: Annotated[Count, arg(aliases=["-n"])] = 10_000,
     seed: int = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Draw from the posterior of the parameters of universes: medians and credible intervals.
+    """Draw from the posterior of the parameters of universes.
+
+    What is printed are medians and credible intervals.
 
     Several volumes are taken to share their parameters and to differ in their phases: their likelihoods are multiplied.
 
@@ -91,7 +94,7 @@ def infer(
 
 @app.command
 def stats(files: Files, /, *, out: Path | None = None, as_json: AsJson = False) -> None:
-    """Mean, spread and range of every channel and how common each class is, in one pass over an archive.
+    """Find mean, spread and range of each channel, and how common classes are.
 
     Example: mpiexec -n 4 climlab-dl stats "cam5/*.nc" --out stats.h5
 
@@ -141,7 +144,7 @@ def stats(files: Files, /, *, out: Path | None = None, as_json: AsJson = False) 
 
 @app.command
 def doctor(folder: Positional[Path] = Path(), *, as_json: AsJson = False) -> None:
-    """Look at what this machine has of what is needed, and say what to do about the rest; exit 1 where a need is unmet.
+    """Say what this machine lacks and what to do; exit 1 if it is needed.
 
     Example: climlab-dl doctor runs
 
@@ -170,4 +173,6 @@ def _print(table: "pd.DataFrame", as_json: bool) -> None:
     if as_json:
         print(table.reset_index().to_json(orient="records", indent=2, double_precision=15))
     else:
-        print(table.to_string(float_format=lambda value: f"{value:.5g}"))
+        # Wide tables go on below; what a cell has no room for is in the JSON.
+        width = shutil.get_terminal_size((100, 24)).columns
+        print(table.to_string(float_format=lambda value: f"{value:.5g}", line_width=width, max_colwidth=32))

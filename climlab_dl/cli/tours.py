@@ -10,9 +10,11 @@ from climlab_dl.cli.app import app
 
 @app.command
 def tour(*, out: Path = Path("out"), data: str = "", smoke: bool = False) -> None:
-    """Run the main job once, small: storms on a map and a posterior, in a few minutes on two cores.
+    """Run the main job once, small: storms on a map, and a posterior.
 
-    Example: climlab-dl tour --out out --data "cam5/*.nc"
+    It takes a few minutes on two cores.
+
+    Example: climlab-dl tour --out out
 
     Args:
         out: Folder for the page, the masks, the storms and the checkpoints.
@@ -47,6 +49,8 @@ def tour(*, out: Path = Path("out"), data: str = "", smoke: bool = False) -> Non
 @app.command
 def lab(*, folder: Path = Path()) -> None:
     """Open JupyterLab, on this machine only, with the tour.
+
+    Example: climlab-dl lab --folder notebooks-of-mine
 
     Args:
         folder: Where to work. The packaged notebooks are copied there, except those that it already has.

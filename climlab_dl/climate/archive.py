@@ -139,7 +139,7 @@ def paths(source: Source) -> list[Path]:
     if not isinstance(source, str | Path):
         return list(dict.fromkeys(path for one in source for path in paths(one)))
     path = Path(source).expanduser()
-    if path.is_file() or _is_store(path):
+    if _is_store(path) or (path.exists() and not path.is_dir()):
         return [path]
     if path.is_dir():
         found = _within(path)

@@ -198,7 +198,7 @@ def to_geojson(
     Returns
     -------
     dict
-        The collection, in longitudes -180..180. Missing values are null, times are ISO 8601.
+        The collection, in longitudes -180..180, in properties too. Missing values are null, times are ISO 8601.
 
     Raises
     ------

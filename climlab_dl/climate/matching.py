@@ -13,6 +13,9 @@ import pandas as pd
 
 from climlab_dl.climate import sphere
 
+_STANDARD = ("standard", "gregorian", "proleptic_gregorian")
+"""Calendars whose dates, of the times that are observed, are those of datetime64."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Scores:
@@ -78,6 +81,8 @@ def match(detected: pd.DataFrame, observed: pd.DataFrame, *, max_km: float = 300
     """
     ours, theirs = _positions(detected), _positions(observed)
     if len(ours) and len(theirs) and ours["time"].dtype.kind != theirs["time"].dtype.kind:
+        ours, theirs = (table.assign(time=_standard(table["time"])) for table in (ours, theirs))
+    if len(ours) and len(theirs) and ours["time"].dtype.kind != theirs["time"].dtype.kind:
         raise ValueError(
             f"detected times are {_calendar(ours)} and observed ones {_calendar(theirs)}; tracks of different "
             "calendars have no common times. Convert one, e.g. mask.convert_calendar('standard')"
@@ -140,6 +145,13 @@ def _positions(table: pd.DataFrame) -> pd.DataFrame:
     if time.dtype.kind == "M":
         time = time.astype("datetime64[ns]").dt.round("min")
     return pd.DataFrame({"track": table["track"], "time": time, "lat": lat, "lon": lon})
+
+
+def _standard(time: pd.Series) -> pd.Series:
+    """Give cftime dates of the calendar that datetime64 has as such, and others as they are."""
+    if time.dtype.kind == "M" or getattr(time.iloc[0], "calendar", "") not in _STANDARD:
+        return time
+    return pd.to_datetime([date.isoformat() for date in time]).to_series(time.index).dt.round("min")
 
 
 def _nullable(tracks: pd.Series) -> str:

@@ -82,10 +82,11 @@ def _columns_of_the_map(
 
 
 def feature(geometry: "Polygon | MultiPolygon", row: dict[str, Any]) -> dict[str, Any]:
-    """Make a GeoJSON feature of an outline and the row of the event."""
+    """Make a GeoJSON feature of an outline and the row of the event, both in longitudes -180..180."""
     import shapely
 
-    properties = {name: _plain(value) for name, value in row.items() if name != "time"}
+    western = {name: (row[name] + 180) % 360 - 180 for name in ("lon", "psl_lon") if name in row}
+    properties = {name: _plain(value) for name, value in (row | western).items() if name != "time"}
     return {
         "type": "Feature",
         "id": properties["event"],

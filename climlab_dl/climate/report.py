@@ -15,7 +15,7 @@ from tqdm.auto import tqdm
 
 from climlab_dl.climate import times
 from climlab_dl.climate.checks import beyond
-from climlab_dl.climate.fields import ACCUMULATED, CLASSES, FIELDS, Field, nearest
+from climlab_dl.climate.fields import ACCUMULATED, CAM5, CLASSES, FIELDS, named, nearest
 from climlab_dl.climate.grid import Grid
 from climlab_dl.climate.labels import MASK
 
@@ -43,6 +43,8 @@ class Report:
         ``possible_to``, ``ok``.
     classes : dict
         Share of the pixels in each class of the mask (empty without one), ``"unlabelled"`` among them.
+    lacking : tuple of str
+        Channels of CAM5 that are not there; empty where none of them is.
     unrecognised : tuple of str
         Variables on the grid that no field is known for.
     suggestions : dict
@@ -61,6 +63,7 @@ class Report:
     gaps: tuple[str, ...] = ()
     fields: pd.DataFrame = field(default_factory=pd.DataFrame)
     classes: dict[str, float] = field(default_factory=dict)
+    lacking: tuple[str, ...] = ()
     unrecognised: tuple[str, ...] = ()
     suggestions: dict[str, str] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
@@ -80,7 +83,7 @@ class Report:
         lines = [f"{self.source}: {'as it should be' if self.ok else f'{len(self.problems)} problem(s)'}"]
         lines += [
             f"  ? {theirs} is no known name and left out; is it {ours}, {FIELDS[ours].long_name}? "
-            f"Then pass names={{{theirs!r}: {ours!r}}} (in the shell --names {theirs}={ours})."
+            f"Then pass names={{{theirs!r}: {ours!r}}}."
             for theirs, ours in self.suggestions.items()
         ]
         if self.snapshots:
@@ -94,6 +97,8 @@ class Report:
             ]
         if self.classes:
             lines.append("  mask       " + ", ".join(f"{name} {share:.3%}" for name, share in self.classes.items()))
+        if self.lacking:
+            lines.append(f"  lacks      {', '.join(self.lacking)}, of the {len(CAM5)} channels of CAM5 and DeepCAM")
         if self.unrecognised:
             lines.append(f"  unknown    {', '.join(self.unrecognised)}")
         if len(self.fields):
@@ -117,25 +122,28 @@ def survey(source: str, fields: xr.Dataset, problems: Sequence[str] = ()) -> Rep
     problems = list(problems)
     files = fields.encoding["files"]
     names = [name for name in map(str, fields.data_vars) if name in FIELDS]
-    extremes = {name: _Extremes() for name in names}
+    extremes = {name: _Extremes(name) for name in names}
     counts = np.zeros(len(CLASSES) + 1, np.int64)
     when = _clocks(fields)
     for i, file in enumerate(tqdm(files, desc="checking", unit="snapshot", delay=2, leave=False)):
         snapshot = fields.isel(time=i)
-        values = snapshot[names].compute(scheduler=get_sync)
+        try:
+            values = snapshot[names].compute(scheduler=get_sync)
+        except OSError as error:  # one damaged block does not take away the report on all else
+            problems.append(str(error))
+            continue
         for name in names:
             extremes[name].add(values[name].values, f"at {when[i]} in {file}")
         if MASK in fields:
             try:
                 mask = snapshot[MASK].compute(scheduler=get_sync).values
                 counts += np.bincount(mask.ravel() + 1, minlength=len(counts))
-            except ValueError as error:
+            except (OSError, ValueError) as error:
                 problems.append(str(error))
     rows = {}
     for name, seen in extremes.items():
         known = FIELDS[name]
-        problem = beyond(name, seen.lowest, seen.highest) if seen.numbers else ""
-        found = [f"{problem} ({seen.where(known)})"] if problem else []
+        found = [f"{seen.problem} ({seen.wrong} of {len(files)} snapshots, first {seen.first})"] if seen.wrong else []
         # What accumulates from one snapshot to the next may be missing in the first.
         if blank := [place for i, place in seen.blank.items() if i or name not in ACCUMULATED or not seen.numbers]:
             found.append(f"{name} has no number at all in {len(blank)} of {len(files)} snapshots ({blank[0]})")
@@ -144,12 +152,13 @@ def survey(source: str, fields: xr.Dataset, problems: Sequence[str] = ()) -> Rep
             "unit": known.unit,
             "lowest": seen.lowest if seen.numbers else np.nan,
             "highest": seen.highest if seen.numbers else np.nan,
-            "missing": 1 - seen.numbers / seen.pixels,
+            "missing": 1 - seen.numbers / max(seen.pixels, 1),
             "possible_from": known.limits[0],
             "possible_to": known.limits[1],
             "ok": not found,
         }
     step, gaps = _gaps(fields)
+    lacking = [name for name in CAM5 if name not in fields]
     unrecognised = str(fields.attrs.get("unrecognised", "")).split()
     shares = dict(zip(("unlabelled", *CLASSES), counts / max(counts.sum(), 1), strict=True))
     return Report(
@@ -163,8 +172,9 @@ def survey(source: str, fields: xr.Dataset, problems: Sequence[str] = ()) -> Rep
         gaps=gaps,
         fields=pd.DataFrame.from_dict(rows, orient="index"),
         classes={name: float(share) for name, share in shares.items()} if counts.sum() else {},
+        lacking=tuple(lacking) if len(lacking) < len(CAM5) else (),
         unrecognised=tuple(unrecognised),
-        suggestions={name: near for name in unrecognised if (near := nearest(name, names))},
+        suggestions={name: near for name in unrecognised if not named(name) and (near := nearest(name, names))},
         problems=tuple(dict.fromkeys(problems)),
     )
 
@@ -180,12 +190,14 @@ def _clocks(fields: xr.Dataset) -> list[str]:
 
 @dataclass
 class _Extremes:
-    """Smallest and largest number seen, and the snapshots that they are in; and the snapshots without a number."""
+    """Smallest and largest number of a field; what is wrong with the first snapshot that cannot be; the blank ones."""
 
+    name: str
     lowest: float = np.inf
     highest: float = -np.inf
-    lowest_in: str = ""
-    highest_in: str = ""
+    problem: str = ""
+    first: str = ""
+    wrong: int = 0
     blank: dict[int, str] = field(default_factory=dict)
     snapshots: int = 0
     numbers: int = 0
@@ -201,13 +213,14 @@ class _Extremes:
         self.numbers += values.size - missing
         # fmin and fmax pass over NaN without a copy; only NaN gives NaN, which is neither less nor more.
         low, high = float(np.fmin.reduce(values, axis=None)), float(np.fmax.reduce(values, axis=None))
-        if low < self.lowest:
-            self.lowest, self.lowest_in = low, place
-        if high > self.highest:
-            self.highest, self.highest_in = high, place
-
-    def where(self, known: Field) -> str:
-        return self.lowest_in if self.lowest < known.limits[0] else self.highest_in
+        if missing == values.size:
+            return
+        self.lowest, self.highest = min(self.lowest, low), max(self.highest, high)
+        # Of one snapshot, because a mixture of two units looks like neither.
+        if problem := beyond(self.name, low, high):
+            self.wrong += 1
+            if self.wrong == 1:
+                self.problem, self.first = problem, place
 
 
 def _gaps(fields: xr.Dataset) -> tuple[str, tuple[str, ...]]:

@@ -98,8 +98,15 @@ def latitude_edges(lat: ArrayLike) -> NDArray[np.float64]:
 
 
 def longitude_edges(lon: ArrayLike) -> NDArray[np.float64]:
-    """Edges (n + 1) of n longitude columns, continuous across 0 and the dateline (so they may leave 0..360)."""
-    return cell_edges(np.unwrap(np.asarray(lon, float), period=360))
+    """Edges (n + 1) of n longitude columns, continuous across 0 and the dateline (so they may leave 0..360).
+
+    Where the columns close the circle the last edge is the first one, a turn on, however the centres were rounded.
+    """
+    edges = cell_edges(np.unwrap(np.asarray(lon, float), period=360))
+    turn = np.copysign(360, edges[-1] - edges[0])
+    if abs(edges[-1] - edges[0] - turn) < abs(edges[1] - edges[0]) / 2:
+        edges[-1] = edges[0] + turn
+    return edges
 
 
 def cell_areas_km2(lat: ArrayLike, lon: ArrayLike) -> NDArray[np.float64]:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -36,6 +36,10 @@ class Report:
     def ok(self) -> bool:
         """Whether every file can be used."""
         return not self.problems
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain types throughout, for JSON."""
+        return {"lines": list(self.lines), "problems": list(self.problems), "ok": self.ok}
 
     def __str__(self) -> str:
         end = f"{len(self.lines)} volumes, {len(self.problems)} problems"

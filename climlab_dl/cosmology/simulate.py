@@ -6,6 +6,7 @@
 Point ``i`` of a design is the same universe, bit for bit on a CPU, whichever rank makes it and however many there are.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -36,6 +37,9 @@ __all__ = [
     "universe",
     "volume",
 ]
+
+_ENTRY = re.compile(r"(\w+)=((?:\([^)]*\)|\{[^}]*\}|[^,()]+))")
+"""Name and value of an entry of a preset, as its repr has them."""
 
 Sampling = Literal["sobol", "latin", "uniform"]
 
@@ -216,10 +220,18 @@ def share(design: Design, folder: str | Path, rank: int = 0, ranks: int = 1, dev
 
 def _must_be(path: Path, design: Design, index: int) -> None:
     attributes = volumes.attributes(path)
-    expected = {"seed": design.noise_seed(index), "simulation": repr(design.preset)}
-    for name, value in expected.items():
-        if attributes.get(name) != value:
-            raise ValueError(
-                f"{path} is another universe: its {name} is {attributes.get(name)!r}, the design's point {index} has "
-                f"{value!r}; choose an empty folder or delete the file"
-            )
+    seed, made, wanted = design.noise_seed(index), str(attributes.get("simulation", "")), repr(design.preset)
+    if attributes.get("seed") != seed:
+        differs = f"its seed is {attributes.get('seed')}, that of the design's point {index} is {seed}"
+    elif made != wanted:
+        differs = f"it was made with another preset ({_difference(made, wanted)})"
+    else:
+        return
+    raise ValueError(f"{path} is another universe: {differs}. Choose an empty folder, or delete the file.")
+
+
+def _difference(made: str, wanted: str) -> str:
+    """Say by which numbers one preset differs from another, both as they are written into files."""
+    of_file, of_design = (dict(_ENTRY.findall(text)) for text in (made, wanted))
+    names = [name for name in of_design if of_file.get(name) != of_design[name]]
+    return ", ".join(f"{name} {of_file.get(name, 'unknown')} instead of {of_design[name]}" for name in names)

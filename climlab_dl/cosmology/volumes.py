@@ -70,6 +70,8 @@ def read(path: str | Path) -> Iterator[Volume]:
     if path.is_dir():
         yield zarrs.read(path)
         return
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path} is a pipe or a device, in which nothing can be looked up; copy it to a file first")
     with path.open("rb") as file:
         magic = file.read(8)
     if magic == hdf5.MAGIC:

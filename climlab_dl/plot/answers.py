@@ -11,7 +11,7 @@ from climlab_dl.plot.widgets import code, script
 if TYPE_CHECKING:
     from bokeh.models import GlyphRenderer, LayoutDOM
 
-HINT = "Click the map for the series at a place and the storm there; draw with the box tool (⬚) for a region's figures."
+_HINT = "Click the map for the series at a place{storms}; draw with the box tool (⬚) for a region's figures."
 
 
 def add(figure: Any, raster: "GlyphRenderer", page: dict[str, Any], frames: Frames, missing: list[int]) -> "LayoutDOM":
@@ -67,7 +67,8 @@ def add(figure: Any, raster: "GlyphRenderer", page: dict[str, Any], frames: Fram
         shown = [(name, heading, decimals) for name, (heading, decimals, _) in SHOWN.items() if name in frames.storms]
         show = script("card", storms=page["storms"], card=card, shown=shown)
         page["storms"]["here"].selected.js_on_change("indices", show)
-    return column(Div(text=HINT, styles={"color": "#606060"}), row(panel, column(told, card)))
+    hint = _HINT.format(storms="" if frames.storms is None else " and the storm there")
+    return column(Div(text=hint, styles={"color": "#606060"}), row(panel, column(told, card)))
 
 
 def _panel(series: Any) -> tuple[Any, Any]:

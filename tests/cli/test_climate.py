@@ -1,28 +1,12 @@
-"""The verbs for climate files, called as the shell does but in this process."""
+"""The verbs for climate files: what they say of what is wrong, and when."""
 
-import sys
+import json
+import os
 
 import numpy as np
 import pytest
 
-from climlab_dl import archive, cli, synthetic, volumes
-
-
-@pytest.fixture
-def run(monkeypatch, capsys):
-    """Run the program; give its exit code, and what it printed and said."""
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["climlab-dl", *map(str, arguments)])
-        code = 0
-        try:
-            cli.main()
-        except SystemExit as end:
-            code = end.code
-        printed, said = capsys.readouterr()
-        return (code, printed, said) if isinstance(code, int) else (1, printed, f"{said}{code}\n")
-
-    return call
+from climlab_dl import archive, synthetic, volumes
 
 
 @pytest.fixture(scope="module")
@@ -54,8 +38,7 @@ def records(shared):
 )  # fmt: skip
 def test_what_cannot_be_later_on_ends_the_work_with_its_place_and_leaves_nothing(run, spoilt, tmp_path, verb):
     name, *options, out = verb
-    code, _, said = run(name, spoilt, *options, tmp_path / out)
-    assert code == 1
+    said = run(name, spoilt, *options, tmp_path / out, code=1).stderr
     assert "in2.nc: at 2001-08-" in said
     assert "PSL reaches from -9999" in said
     assert said.count("\n") == 1
@@ -63,28 +46,24 @@ def test_what_cannot_be_later_on_ends_the_work_with_its_place_and_leaves_nothing
 
 
 def test_check_finds_it_and_exits_with_1(run, spoilt):
-    code, printed, _ = run("check", spoilt)
-    assert code == 1
-    assert "PSL reaches from -9999" in printed
+    assert "PSL reaches from -9999" in run("check", spoilt, code=1).stdout
 
 
 def test_a_name_can_be_given_in_the_shell(run, planted, tmp_path):
     planted[["TMQ", "PSL"]].rename(TMQ="TMQQ").to_netcdf(tmp_path / "a.nc")
-    assert "--names TMQQ=TMQ" in run("check", tmp_path / "a.nc")[1]
-    assert run("convert", tmp_path / "a.nc", "--names", "TMQQ=TMQ", "PSL=", "--out", tmp_path / "b.nc")[0] == 0
+    assert "Then pass --names TMQQ=TMQ." in run("check", tmp_path / "a.nc").stdout
+    run("convert", tmp_path / "a.nc", "--names", "TMQQ=TMQ", "PSL=", "--out", tmp_path / "b.nc")
     assert list(archive.open(tmp_path / "b.nc")) == ["TMQ"]
-    code, _, said = run("check", tmp_path / "a.nc", "--names", "TMQQ")
-    assert (code, said) == (1, "climlab-dl: --names TMQQ: expected THEIRS=OURS, e.g. tcw=TMQ\n")
+    said = run("check", tmp_path / "a.nc", "--names", "TMQQ", code=2).stderr
+    assert said == "climlab-dl: --names TMQQ: expected THEIRS=OURS, e.g. tcw=TMQ\n"
 
 
 def test_check_reports_on_volumes(run, records, tmp_path):
-    code, printed, _ = run("check", records)
-    assert code == 0
-    assert "(128, 128, 128, 4) int16" in printed
+    assert "(128, 128, 128, 4) int16" in run("check", records).stdout
     (tmp_path / "half.tfrecord").write_bytes(records.read_bytes()[:100_000])
-    code, printed, _ = run("check", tmp_path)
-    assert code == 1
-    assert "half.tfrecord" in printed
+    report = json.loads(run("check", tmp_path, "--json", code=1).stdout)
+    assert (report["ok"], report["lines"]) == (False, [])
+    assert "half.tfrecord" in report["problems"][0]
 
 
 @pytest.mark.parametrize("layout", ["hdf5", "zarr"])
@@ -92,37 +71,54 @@ def test_volumes_are_converted_and_known_again(run, tmp_path, layout):
     counts = np.arange(8**3 * 2, dtype=np.int16).reshape(8, 8, 8, 2)
     volume = volumes.Volume(counts=counts, source=tmp_path, unit=np.array([0.1, -0.2]))
     volumes.save(volume, tmp_path / "universes" / "one.h5")
-    code, printed, _ = run("convert", tmp_path / "universes", "--layout", layout, "--out", tmp_path / "out")
-    assert code == 0
-    made = printed.strip()
+    made = run("convert", tmp_path / "universes", "--layout", layout, "--out", tmp_path / "out").stdout.strip()
     np.testing.assert_array_equal(next(volumes.read(made)).counts, counts)
-    assert "1 volumes, 0 problems" in run("check", made)[1]
-    assert "1 volumes, 0 problems" in run("check", tmp_path / "out")[1]
-    code, _, said = run("convert", tmp_path / "universes", "--out", tmp_path / "out.nc")
-    assert (code, "expected a folder, not --out" in said) == (1, True)
-    code, _, said = run("convert", tmp_path / "universes", "--layout", "deepcam", "--out", tmp_path / "out")
-    assert (code, "expected zarr or hdf5" in said) == (1, True)
+    assert "1 volumes, 0 problems" in run("check", made).stdout
+    assert "1 volumes, 0 problems" in run("check", tmp_path / "out").stdout
+    wrong = ("convert", tmp_path / "universes", "--out", tmp_path / "out.nc")
+    assert "expected a folder, not --out" in run(*wrong, code=2).stderr
+    wrong = ("convert", tmp_path / "universes", "--layout", "deepcam", "--out", tmp_path / "out")
+    assert "expected zarr or hdf5" in run(*wrong, code=2).stderr
 
 
 @pytest.mark.parametrize("verb", ["label", "events"])
 def test_volumes_are_no_climate(run, records, tmp_path, verb):
     options = ("--out", tmp_path / "x.nc") if verb == "label" else ()
-    code, _, said = run(verb, records, *options)
-    assert code == 1
+    said = run(verb, records, *options, code=1).stderr
     assert "has volumes of the universe, no climate; check, convert and train take them" in said
 
 
 def test_layouts_of_volumes_are_not_for_climate(run, spoilt, tmp_path):
-    code, _, said = run("convert", spoilt, "--layout", "hdf5", "--out", tmp_path / "x")
-    assert (code, said) == (
-        1,
-        "climlab-dl: --layout hdf5 is for volumes; for climate expected cf, deepcam or climatenet\n",
-    )
+    said = run("convert", spoilt, "--layout", "hdf5", "--out", tmp_path / "x", code=2).stderr
+    assert said == "climlab-dl: --layout hdf5 is for volumes; for climate expected cf, deepcam or climatenet\n"
 
 
 def test_an_unwritable_place_is_named_before_storms_are_sought(run, planted, tmp_path):
     archive.save(planted, tmp_path / "a.nc")
     (tmp_path / "file").write_text("in the way")
-    code, printed, said = run("events", tmp_path / "a.nc", "--csv", tmp_path / "file" / "storms.csv")
-    assert (code, printed) == (1, "")
-    assert "storms.csv cannot be written" in said
+    done = run("events", tmp_path / "a.nc", "--csv", tmp_path / "file" / "storms.csv", code=1)
+    assert done.stdout == ""
+    assert "storms.csv cannot be written" in done.stderr
+
+
+def test_storms_are_rows_of_json_for_a_script(run, planted, tmp_path):
+    archive.save(planted, tmp_path / "a.nc")
+    rows = json.loads(run("events", tmp_path / "a.nc", "--json", "--csv", tmp_path / "storms.csv").stdout)
+    assert {row["class"] for row in rows} == {"cyclone", "river"}
+    assert rows[0]["time"] == "2001-08-01T00:00:00"
+    assert len((tmp_path / "storms.csv").read_text().splitlines()) == len(rows) + 1
+
+
+@pytest.mark.parametrize(("verb", "code"), [("check", 1), ("convert", 1), ("label", 1)])
+def test_a_pipe_is_refused_instead_of_waited_for(run, tmp_path, verb, code):
+    os.mkfifo(tmp_path / "pipe.nc")
+    options = () if verb == "check" else ("--out", tmp_path / "out.nc")
+    done = run(verb, tmp_path / "pipe.nc", *options, code=code)
+    assert "pipe.nc is a pipe or a device" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("verb", ["convert", "label"])
+def test_an_ending_that_is_no_archive_is_wrong_use_and_said_before_anything_is_read(run, tmp_path, verb):
+    said = run(verb, tmp_path / "nothing.nc", "--out", tmp_path / "x.doc", code=2).stderr
+    assert "x.doc ends in '.doc'; expected .nc or .zarr" in said
+    assert ("--layout deepcam" in said) == (verb == "convert")

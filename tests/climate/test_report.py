@@ -2,6 +2,7 @@
 
 import json
 
+import h5py
 import numpy as np
 import pytest
 
@@ -130,7 +131,7 @@ def test_a_slip_of_the_pen_is_shown_first_with_what_it_may_be(sample, tmp_path):
     assert report.ok
     assert report.suggestions == {"TMQQ": "TMQ"}
     assert str(report).splitlines()[1].startswith("  ? TMQQ is no known name and left out; is it TMQ, ")
-    assert "names={'TMQQ': 'TMQ'} (in the shell --names TMQQ=TMQ)" in str(report)
+    assert "Then pass names={'TMQQ': 'TMQ'}." in str(report)
     assert list(archive.check(tmp_path / "a.nc", names={"TMQQ": "TMQ"}).fields.index) == ["TMQ", "U850", "PSL"]
     theirs[["TMQQ"]].to_netcdf(tmp_path / "b.nc")
     assert "names={'TMQQ': 'TMQ'}" in archive.check(tmp_path / "b.nc").problems[0]
@@ -145,3 +146,40 @@ def test_a_file_that_cannot_be_read_is_one_problem(tmp_path, shared):
     problems = archive.check(shared / "climate" / "deepcam_stats.h5").problems
     assert len(problems) == 1
     assert "deepcam_stats.h5 holds no snapshot, only statistics" in problems[0]
+
+
+def test_what_an_archive_lacks_of_the_sixteen_channels_is_said(sample, tmp_path):
+    fields = archive.open(sample / "gcm_t63_2001-08-14T06.nc").isel(time=[0]).compute()
+    archive.save(fields.drop_vars(["ZBOT", "TS"]), tmp_path / "a.nc")
+    report = archive.check(tmp_path / "a.nc")
+    assert report.ok
+    assert report.lacking == ("TS", "ZBOT")
+    assert "lacks      TS, ZBOT, of the 16 channels of CAM5" in str(report)
+    assert archive.check(sample / "gcm_t63_2001-08-14T06.nc").lacking == ()
+
+
+def test_a_unit_that_changes_in_mid_archive_is_told_by_the_snapshots_that_have_it(sample, tmp_path):
+    # Over both units together, 960 to 102000 looks like neither of them.
+    fields = archive.open(sample / "gcm_t63_2001-08-14T06.nc")[["PSL"]].isel(time=slice(0, 3)).compute()
+    fields.PSL[1:] /= 100
+    archive.save(fields, tmp_path / "a.nc")
+    (problem,) = archive.check(tmp_path / "a.nc").problems
+    assert "as numbers in hPa would" in problem
+    assert "(2 of 3 snapshots, first at 2001-08-14 12:00 in " in problem
+
+
+def test_a_damaged_block_in_one_of_many_files_leaves_the_report_on_the_others(sample, tmp_path):
+    fields = archive.open(sample / "gcm_t63_2001-08-14T06.nc")[["TMQ", "PSL"]].compute()
+    for i in range(3):
+        path = archive.save(fields.isel(time=[i]), tmp_path / f"{i}.nc")
+        if i == 1:
+            with h5py.File(path) as file:
+                block = file["PSL"].id.get_chunk_info(0)
+            spoilt = bytearray(path.read_bytes())
+            spoilt[block.byte_offset : block.byte_offset + block.size] = bytes(block.size)
+            path.write_bytes(spoilt)
+    report = archive.check(tmp_path)
+    (problem,) = report.problems
+    assert "1.nc" in problem
+    assert (report.files, report.snapshots) == (3, 3)
+    assert report.fields.loc["TMQ", "highest"] == pytest.approx(float(fields.TMQ.isel(time=[0, 2]).max()))

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import xarray as xr
+from bokeh.models import Div
 
 from climlab_dl import events, heuristics, maps, synthetic
 from climlab_dl.plot import frames, layers
@@ -82,3 +83,12 @@ def test_a_long_archives_series_is_read_evenly_spaced(fields):
     series = maps.explore(long.to_dataset(name="TMQ")).frames.series("TMQ", 0)
     assert len(series["day"]) == frames.SERIES
     assert (series["day"][0], series["day"][-1]) == (0, 199)
+
+
+def test_a_map_without_storms_promises_none(fields):
+    def hints(**options):
+        page = maps.explore(fields, fields.mask, channels=["TMQ"], times=1, **options).layout()
+        return [div.text for div in page.select({"type": Div}) if div.text.startswith("Click")]
+
+    assert ["storm" in hint for hint in hints()] == [False]
+    assert ["storm" in hint for hint in hints(storms=events.find(fields.mask))] == [True]

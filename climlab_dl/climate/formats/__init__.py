@@ -44,7 +44,7 @@ def read(
             problems.append(str(error))
     _known(names, found)
     return [
-        *cf.parts(found["cf"], names),
+        *cf.parts(found["cf"], names, problems),
         *annotations.parts(found["annotations"]),
         *deepcam.parts(found["deepcam"], names),
         *extremeweather.parts(found["extremeweather"], names),

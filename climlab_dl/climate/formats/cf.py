@@ -86,19 +86,27 @@ class Offer(NamedTuple):
     """Name and coordinate of a dimension before latitude and longitude."""
 
 
-def parts(headers: Sequence[Header], names: Mapping[str, str | None]) -> list[Part]:
-    """Group files that can be read alike, and say what each group offers."""
+def parts(headers: Sequence[Header], names: Mapping[str, str | None], problems: list[str] | None = None) -> list[Part]:
+    """Group files that can be read alike, and say what each group offers; problems as for `formats.read`."""
     alike: dict[tuple, list[Header]] = {}
     for header in headers:
         alike.setdefault(header.signature, []).append(header)
-    return [_part(group, names) for group in alike.values()]
+    found = []
+    for group in alike.values():
+        try:
+            found.append(_part(group, names))
+        except ValueError as error:
+            if problems is None:
+                raise
+            problems.append(str(error))
+    return found
 
 
 def _part(headers: list[Header], names: Mapping[str, str | None]) -> Part:
     first = headers[0]
     found: dict[str, Offer] = {}
     coordinates: dict[str, xr.Variable] = {}
-    unrecognised = []
+    unrecognised, crowded = [], []
     for name in map(str, first.dataset.data_vars):
         if name in names and names[name] is None:
             continue
@@ -110,6 +118,11 @@ def _part(headers: list[Header], names: Mapping[str, str | None]) -> Part:
                 coordinates |= dict([offer.axis])
         if not found_here and first.holds(first.dataset[name]):
             unrecognised.append(name)
+            crowded += _crowded(first, name, names.get(name))
+    for reason in crowded:
+        if not found:
+            raise ValueError(reason)
+        log.warning("%s It is left out.", reason)
     snapshots = [header.snapshots for header in headers]
     return Part(
         files=[header.path for header in headers],
@@ -159,6 +172,19 @@ def _offers(headers: Sequence[Header], name: str, wanted: str | None) -> list[Of
     original = str(variable.attrs.get("original_name", name)) if name == field.name else name
     to_si = _to_si(first.path, variable, field.unit, field.name)
     return [Offer(field.name, Content(read=read, conversion=to_si, original=original), rank)]
+
+
+def _crowded(header: Header, name: str, wanted: str | None) -> list[str]:
+    """Say of a variable that is a field but for a dimension too many, such as the member of an ensemble, which one."""
+    variable = header.dataset[name]
+    is_field = wanted or named(name) or str(variable.attrs.get("standard_name", "")) in _BY_STANDARD_NAME
+    extra = [dim for dim in header.beside(variable) if variable.sizes[dim] > 1]
+    if not is_field or not extra:
+        return []
+    besides = ", ".join(f"{dim} ({variable.sizes[dim]})" for dim in extra)
+    chosen = ", ".join(f"{dim}=0" for dim in extra)
+    what = f"{header.path}: {name} has besides time, latitude and longitude the dimension {besides}."
+    return [f"{what} Choose one of it and save that, e.g. with xarray's isel({chosen})."]
 
 
 def _at_levels(headers: Sequence[Header], name: str, family: str, level: str) -> list[Offer]:

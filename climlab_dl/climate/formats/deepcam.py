@@ -193,6 +193,12 @@ def write(fields: xr.Dataset, folder: Path) -> Path:
         )
     if left := [str(name) for name in fields.data_vars if name not in (*channels, MASK, LABELS)]:
         log.warning("DeepCAM files have no place for %s; left out", ", ".join(left))
+    if lacking := [name for name in CAM5 if name not in channels]:
+        log.warning(
+            "DeepCAM's own reader expects %d channels in each file, and there is no %s; climate/channels says which "
+            "there are, and readers that do not look there take one channel for another",
+            len(CAM5), ", ".join(lacking),
+        )  # fmt: skip
     moments = Moments(len(channels))
     stems = times.names(fields)
     with filled(folder) as new:

@@ -26,6 +26,8 @@ def kind_of(path: Path) -> Kind:
     """
     if path.is_dir():
         return "zarr"
+    if path.exists() and not path.is_file():
+        raise OSError(f"{path} is a pipe or a device, in which nothing can be looked up; copy it to a file first.")
     with path.open("rb") as file:
         start = file.read(8)
     if start == b"\x89HDF\r\n\x1a\n":

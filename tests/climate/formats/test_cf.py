@@ -261,3 +261,17 @@ def test_files_are_closed_after_opening(fields, tmp_path):
     with netCDF4.Dataset(tmp_path / "a.nc", "a") as file:  # HDF5 refuses this while a reader has the file open
         file.note = "appended"
     np.testing.assert_array_equal(opened.TMQ, fields.TMQ)
+
+
+def test_a_dimension_too_many_is_named(tmp_path, caplog):
+    water = (("time", "member", "lat", "lon"), between(1, 50, 1, 3, 7, 8), {"units": "kg m-2"})
+    pressure = (("time", "lat", "lon"), between(98000, 103000, 1, 7, 8), {"units": "Pa"})
+    time = {"time": ("time", [0], {"units": "hours since 2001-01-01"})}
+    xr.Dataset({"TMQ": water}, time | grid("lat", "lon")).to_netcdf(tmp_path / "a.nc")
+    wanted = r"a\.nc: TMQ has besides time, latitude and longitude the dimension member \(3\)\. .*isel\(member=0\)"
+    with pytest.raises(ValueError, match=wanted):
+        archive.open(tmp_path / "a.nc")
+    xr.Dataset({"TMQ": water, "PSL": pressure}, time | grid("lat", "lon")).to_netcdf(tmp_path / "b.nc")
+    assert list(archive.open(tmp_path / "b.nc")) == ["PSL"]
+    assert "the dimension member (3)" in caplog.text
+    assert archive.check(tmp_path / "b.nc").suggestions == {}

@@ -156,3 +156,8 @@ def test_unlabelled_pixels_are_refused_because_the_layout_has_no_word_for_them(f
     fields.mask[0, 0, 0] = -1
     with pytest.raises(ValueError, match="1 unlabelled pixels"):
         archive.save(fields, tmp_path / "out", layout="deepcam")
+
+
+def test_channels_that_deepcams_reader_would_miss_are_named(fields, tmp_path, caplog):
+    archive.save(fields.drop_vars(["TS", "ZBOT"]), tmp_path, layout="deepcam")
+    assert "there is no TS, ZBOT" in caplog.text

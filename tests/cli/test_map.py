@@ -70,6 +70,5 @@ def test_a_time_is_named_by_its_position_or_its_date():
     assert {time: drawing._position(dates, time) for time in named} == named
 
 
-def test_an_ending_that_is_no_map_is_said(labelled, tmp_path):
-    with pytest.raises(ValueError, match=r"written as \.gif, \.html"):
-        drawing.draw((str(labelled),), out=tmp_path / "map.doc")
+def test_an_ending_that_is_no_map_is_said(run, labelled, tmp_path):
+    assert "written as .gif, .html" in run("map", labelled, "--out", tmp_path / "map.doc", code=2).stderr

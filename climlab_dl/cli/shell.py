@@ -1,0 +1,39 @@
+"""What the library advises, in the words of the shell."""
+
+import re
+import shlex
+
+_WITH_NAMES = ("check", "convert", "events", "label")
+"""Verbs that take ``--names``; what the others read is renamed with ``convert`` first."""
+
+_LABEL = "climlab-dl label SOURCE --out labelled.nc"
+_OTHERS = (
+    ("archive.save(fields.assign(mask=heuristics.label(fields)), folder)", _LABEL),
+    ("engines.train(run, folder)", "climlab-dl train SOURCE --folder FOLDER RUN"),
+    ("engines.train or climlab-dl train fills", "climlab-dl train fills"),
+    ("archive.open converts units, archive.check finds such values", "climlab-dl check finds such values"),
+    ("layout='deepcam' or layout='climatenet'", "--layout deepcam or --layout climatenet"),
+    ("missing='mean'", "--missing mean"),
+    (" are for events.read_tracks.)", " are read in Python, with climlab_dl.events.read_tracks.)"),
+)
+_NAMES = re.compile(r"names=\{'(?P<theirs>[^']*)': (?:'(?P<ours>[^']*)'|None)\}(?: to archive\.open)?")
+
+
+def in_shell(message: str, verb: str) -> str:
+    """Say what to type instead of what to write in Python.
+
+    Parameters
+    ----------
+    message
+        Of an exception or a report.
+    verb
+        That the user called.
+    """
+
+    def names(match: re.Match[str]) -> str:
+        option = "--names " + shlex.quote(f"{match['theirs']}={match['ours'] or ''}")
+        return option if verb in _WITH_NAMES else f"{option} to climlab-dl convert"
+
+    for python, shell in _OTHERS:
+        message = message.replace(python, shell)
+    return _NAMES.sub(names, message)

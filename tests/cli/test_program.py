@@ -1,0 +1,114 @@
+"""The program as a whole: its help, its words and numbers, its completion, and how it ends."""
+
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from climlab_dl import archive, synthetic
+from climlab_dl.cli.app import app
+from climlab_dl.cli.shell import in_shell
+
+PROGRAM = Path(sys.executable).with_name("climlab-dl")
+
+
+@pytest.mark.parametrize("words", [(), ("--help",), ("-h",)])
+def test_the_help_of_the_program_has_every_verb_on_one_line_of_a_terminal(run, words):
+    lines = run(*words).stdout.splitlines()
+    described = {match[1]: match[2] for line in lines if (match := re.fullmatch(r"  ([a-z]+) +(.+\.)", line))}
+    assert described == app.verbs
+    assert "train" in described
+    assert max(map(len, lines)) <= 100
+    assert any(line.startswith("Exit codes: 0 done, 1 ") for line in lines)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("label", "x.nc", "--out", "y.nc", "--river-threshold", "nan"), ("events", "x.nc", "--min-area-km2", "NaN"),
+     ("map", "x.nc", "--out", "y.png", "--central-longitude", "nan"),
+     ("train", "x.nc", "--folder", "f", "small-deeplab", "--optimizer.learning-rate", "nan")],
+    ids=lambda words: words[0],
+)  # fmt: skip
+def test_nan_is_no_number_to_give(run, words):
+    # Neither below nor above any bound, it passed all that is asked of a number.
+    assert "is not a number" in run(*words, code=2).stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("infer", "x.h5", "--network", "n", "-n", "0"), ("simulate", "--out", "u", "--universes", "-3"),
+     ("report", "r", "--snapshots", "0"), ("map", "x.nc", "--out", "y.png", "--dpi", "0.5")],
+    ids=lambda words: words[0],
+)  # fmt: skip
+def test_how_many_is_a_whole_number_above_0(run, words):
+    assert "is not a whole number above 0" in run(*words, code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("python", "verb", "shell"),
+    [
+        ("pass names={'tcw': 'TMQ'} to archive.open.", "label", "pass --names tcw=TMQ."),
+        ("pass names={'tcw': 'TMQ'} to archive.open.", "stats", "pass --names tcw=TMQ to climlab-dl convert."),
+        ("leave it out with names={'their name': None}.", "check", "leave it out with --names 'their name='."),
+        ("missing='mean' would take", "detect", "--missing mean would take"),
+        (
+            "save it with them: archive.save(fields.assign(mask=heuristics.label(fields)), folder)",
+            "train",
+            "save it with them: climlab-dl label SOURCE --out labelled.nc",
+        ),
+        (
+            "has no run.json: engines.train(run, folder) makes one",
+            "report",
+            "has no run.json: climlab-dl train SOURCE --folder FOLDER RUN makes one",
+        ),
+    ],
+)
+def test_advice_is_given_in_the_words_of_the_shell(python, verb, shell):
+    assert in_shell(python, verb) == shell
+
+
+def test_a_failure_tells_what_to_type(run, tmp_path):
+    fields = synthetic.atmosphere(times=3, shape=(24, 48), seed=1)[["TMQ", "PSL"]]
+    archive.save(fields, tmp_path / "unlabelled.nc")
+    verb = ("train", tmp_path / "unlabelled.nc", "--folder", tmp_path / "run", "small-deeplab")
+    said = run(*verb, code=1).stderr
+    assert "climlab-dl label SOURCE --out labelled.nc" in said
+    assert "archive." not in said
+    # What could not begin leaves no run behind, which later would be listed as failed.
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_shell_completes_verbs_and_options(run, tmp_path):
+    script = tmp_path / "completion.bash"
+    script.write_text(run("--tyro-print-completion", "bash").stdout)
+    ask = (
+        f"source {script}; "
+        'ask() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=(); '
+        '$(complete -p climlab-dl | sed "s/.*-F \\([^ ]*\\).*/\\1/"); echo "${COMPREPLY[@]}"; }; '
+        "ask climlab-dl ev; ask climlab-dl label --river-th; ask climlab-dl label --cyclones te"
+    )
+    done = subprocess.run(["bash", "-c", ask], capture_output=True, text=True, timeout=60, check=False)
+    assert [line.split() for line in done.stdout.splitlines()] == [
+        ["events"],
+        ["--river-threshold"],
+        ["teca", "tempest"],
+    ]
+
+
+@pytest.mark.parametrize("layout", ["cf", "deepcam"])
+def test_sigterm_leaves_nothing_half_written(tmp_path, layout):
+    fields = synthetic.atmosphere(times=4, shape=(96, 192), seed=0).drop_vars("mask")
+    archive.save(fields, tmp_path / "in" / "fields.nc")
+    out = tmp_path / "out" / ("out.nc" if layout == "cf" else "folder")
+    command = [PROGRAM, "convert", tmp_path / "in", "--out", out, "--layout", layout]
+    with subprocess.Popen([*map(str, command)], stderr=subprocess.PIPE, text=True) as process:
+        while process.poll() is None and not list(tmp_path.glob("out/**/.*")):
+            time.sleep(0.001)
+        process.send_signal(signal.SIGTERM)
+        said = process.communicate(timeout=60)[1]
+    assert (process.returncode, said) == (130, "climlab-dl: stopped by SIGTERM\n")
+    assert not [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
