@@ -43,12 +43,12 @@ def test_training_returns_at_once_and_fills_its_folder(engines: Engines, points:
 def test_stop_ends_all_ranks_at_one_step_and_resume_goes_on_from_there(
     engines: Engines, points: ModuleType, tmp_path: Path
 ) -> None:
-    training = engines.train(points.run(steps=60, seconds=0.05), tmp_path / "run")
+    training = engines.train(points.run(steps=400, seconds=0.05), tmp_path / "run")
     until(training, 3)
     training.stop()
     status = training.status()
     assert status["state"] == "stopped"
-    assert 3 <= status["step"] < 60
+    assert 3 <= status["step"] < 400
     latest = training.folder.latest()
     assert latest is not None
     assert latest.name == f"step-{status['step']:08d}.pt"
@@ -58,6 +58,12 @@ def test_stop_ends_all_ranks_at_one_step_and_resume_goes_on_from_there(
     until(training, status["step"] + 2)
     assert cluster.attach(tmp_path / "run").stop().status()["state"] == "stopped"
     training.wait()
+    attached = cluster.attach(tmp_path / "run")
+    with pytest.raises(ValueError, match="allow="):
+        attached.resume(engines)
+    step = attached.resume(engines, allow=(points.Points, points.Pixelwise)).status()["step"]
+    until(attached, step + 1)
+    attached.stop().wait()
     assert list(training.progress()["step"]) == list(range(1, training.status()["step"] + 1))
 
 

@@ -4,6 +4,7 @@ import html
 import socket
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -193,20 +194,23 @@ class Training:
         if self._ended is not None:
             self._ended.wait(timeout)
 
-    def resume(self, engines: "Engines | None" = None) -> "Training":
+    def resume(self, engines: "Engines | None" = None, *, allow: Sequence[type] = ()) -> "Training":
         """Continue from the latest checkpoint; returns at once.
 
         Parameters
         ----------
         engines
             Where to continue; by default where it was trained before, if this kernel did that.
+        allow
+            Your own dataclasses that the run may hold, such as that of a network, if this kernel did not start it.
 
         Raises
         ------
         RuntimeError
             If it is still training.
         ValueError
-            If there are no engines to continue on.
+            If there are no engines to continue on, or the run holds a part that is neither this package's nor in
+            ``allow``.
         """
         engines = engines or self._engines
         if engines is None:
@@ -216,7 +220,7 @@ class Training:
         if self.run is None:
             from climlab_dl.training.run import Run
 
-            self.run = Run.from_json(self.folder.described())
+            self.run = Run.from_json(self.folder.described(), allow=allow)
         self._engines = engines
         engines.check_idle()
         self._begin(engines)
