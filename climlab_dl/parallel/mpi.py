@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 _SEGMENTS = "/dev/shm/mpich_shm_"  # noqa: S108
 
@@ -96,17 +96,16 @@ def interface(host: str) -> str | None:
     return None
 
 
-def meeting_file(world: World) -> tuple[BinaryIO | None, str] | None:
-    """Give the ranks of one node a file in memory that all of them can open by a path; all ranks call this.
+def shared_memory(world: World) -> str | None:
+    """Open a file in memory that the ranks of one node share; all ranks call this, once in their lives.
 
-    It has no name in any folder: it is gone with rank 0, even if that is killed.
+    It has no name in any folder and is gone with the last rank, even if all are killed. Each rank keeps it open
+    itself, so that none depends on another's life.
 
     Returns
     -------
-    file
-        Open for as long as the path is to lead to it, on rank 0; None on the others.
-    path
-        Where any of these ranks opens it.
+    str
+        Where this rank, and no other process, opens it.
 
     None if the ranks are on several nodes, or this system has no such files.
     """
@@ -114,12 +113,14 @@ def meeting_file(world: World) -> tuple[BinaryIO | None, str] | None:
 
     if world.nodes > 1 or not hasattr(os, "memfd_create"):
         return None
-    file = os.fdopen(os.memfd_create("climlab-dl"), "w+b") if world.rank == 0 else None
-    path = broadcast(file and f"/proc/{os.getpid()}/fd/{file.fileno()}")
-    # Not so for ranks that are kept apart by containers of their own.
-    if MPI.COMM_WORLD.allreduce(os.access(path, os.R_OK | os.W_OK), MPI.LAND):
-        return file, path
-    return None
+    made = os.memfd_create("climlab-dl") if world.rank == 0 else -1
+    there = broadcast(f"/proc/{os.getpid()}/fd/{made}")
+    opened = -1
+    with contextlib.suppress(OSError):  # of ranks that are kept apart by containers of their own
+        opened = made if world.rank == 0 else os.open(there, os.O_RDWR)
+    if MPI.COMM_WORLD.allreduce(opened, MPI.MIN) < 0:
+        return None
+    return f"/proc/self/fd/{opened}"
 
 
 def broadcast(value: Any) -> Any:

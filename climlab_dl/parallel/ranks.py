@@ -12,14 +12,15 @@ import os
 import socket
 import sys
 import traceback
+import uuid
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any, BinaryIO
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.distributed import FileStore, Store, TCPStore  # pyright: ignore[reportPrivateImportUsage]
+from torch.distributed import FileStore, PrefixStore, Store, TCPStore  # pyright: ignore[reportPrivateImportUsage]
 
 from climlab_dl.parallel import failures, mpi
 from climlab_dl.parallel.mpi import World
@@ -27,7 +28,7 @@ from climlab_dl.parallel.mpi import World
 _world: World | None = None
 _owns_process_group = False
 _store: Store | None = None
-_file: BinaryIO | None = None
+_memory: Store | None = None
 _set_interface = False
 
 
@@ -66,16 +67,14 @@ def join(*, timeout: float = 600.0) -> World:
 
 def leave() -> None:
     """Close the connections that :func:`join` opened; a rank still waiting for this one gets a ConnectionError."""
-    global _world, _owns_process_group, _store, _file, _set_interface
+    global _world, _owns_process_group, _store, _set_interface
     if _owns_process_group and dist.is_initialized():
-        # A group of a device mesh that outlives its parent ends the interpreter with "terminate called".
+        # A group that outlives its parent ends the interpreter with "terminate called".
         gc.collect()
         dist.destroy_process_group()
     if _set_interface:
         os.environ.pop("GLOO_SOCKET_IFNAME", None)
-    if _file:
-        _file.close()
-    _world, _owns_process_group, _store, _file, _set_interface = None, False, None, None, False
+    _world, _owns_process_group, _store, _set_interface = None, False, None, False
 
 
 @contextlib.contextmanager
@@ -135,11 +134,12 @@ def collective(name: str) -> Iterator[None]:
 
 def sum(values: Tensor, name: str) -> Tensor:  # noqa: A001
     """Element-wise sum over ranks, the same on every rank; ``values`` is left alone."""
-    total = values.detach().clone()
-    if size() > 1:
-        with collective(name):
-            dist.all_reduce(total)
-    return total
+    return _reduced(values, name, dist.ReduceOp.SUM)
+
+
+def largest(values: Tensor, name: str) -> Tensor:
+    """Element-wise maximum over ranks, the same on every rank; ``values`` is left alone."""
+    return _reduced(values, name, dist.ReduceOp.MAX)
 
 
 def mean(values: Tensor, name: str) -> Tensor:
@@ -147,13 +147,13 @@ def mean(values: Tensor, name: str) -> Tensor:
     return sum(values, name) / size()
 
 
-def gather(values: Tensor, name: str) -> list[Tensor]:
-    """Collect tensors of one shape and type from all ranks, in rank order, on every rank."""
+def gather(values: Tensor, name: str) -> Tensor:
+    """Collect tensors of one shape and type from all ranks: (rank, ...), on every rank."""
     if size() == 1:
-        return [values]
-    parts = [torch.empty_like(values) for _ in range(size())]
+        return values[None]
+    parts = values.new_empty((size(), *values.shape))
     with collective(name):
-        dist.all_gather(parts, values.contiguous())
+        dist.all_gather_single(parts, values[None].contiguous())
     return parts
 
 
@@ -212,10 +212,7 @@ def agree(values: list[float], name: str, error: Exception | None = None) -> lis
     totals = sum(torch.tensor([*values, float(error is not None)], dtype=torch.float64), name).tolist()
     if totals.pop() == 0:
         return totals
-    failed = torch.tensor([size() if error is None else rank()])
-    with collective(name):
-        dist.all_reduce(failed, op=dist.ReduceOp.MIN)
-    first = int(failed)
+    first = -int(largest(torch.tensor(-size() if error is None else -rank()), name))
     story = broadcast_text("".join(traceback.format_exception(error)) if error else "", name, source=first)
     if error is not None:
         raise error
@@ -239,6 +236,14 @@ def together(name: str) -> Iterator[None]:
     agree([], name, error)
 
 
+def _reduced(values: Tensor, name: str, how: dist.ReduceOp.RedOpType) -> Tensor:
+    total = values.detach().clone()
+    if size() > 1:
+        with collective(name):
+            dist.all_reduce(total, op=how)
+    return total
+
+
 def _from_mpi(timeout: float) -> World:
     """Meet over MPI, which tells every rank of this job, and of no other, where."""
     global _store, _set_interface
@@ -256,17 +261,18 @@ def _from_mpi(timeout: float) -> World:
 
 
 def _meet(place: World, address: str, timeout: float) -> Store:
-    """Meet in a file on one node, else at a port of rank 0 that is free.
+    """Meet in memory on one node, else at a port of rank 0 that is free.
 
     A TCPStore asks for the name of each peer, for loopback's too, and so waits for the site's resolver.
     """
-    global _file
+    global _memory
     waiting = timedelta(seconds=timeout)
-    if meeting := mpi.meeting_file(place):
-        _file, path = meeting
-        store = FileStore(path, -1)  # a number of ranks would have the last of them remove the path
-        store.set_timeout(waiting)
-        return store
+    if _memory is None and (path := mpi.shared_memory(place)):
+        # Kept for good, as the ranks of MPI are: whenever one leaves or dies, the others' is still there.
+        _memory = FileStore(path, -1)  # with a number of ranks the last to leave would remove the path
+    if _memory is not None:
+        _memory.set_timeout(waiting)
+        return PrefixStore(mpi.broadcast(uuid.uuid4().hex), _memory)
     if place.rank == 0:
         listener = socket.create_server((address, 0))
         address, port = mpi.broadcast((address, listener.getsockname()[1]))
@@ -280,6 +286,8 @@ def _meet(place: World, address: str, timeout: float) -> Store:
 def _start_process_group(init_method: str | None, timeout: float, **place: Any) -> None:
     global _owns_process_group
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+    # Else each rank would connect to every other one, thousands of them, before it needs to.
+    os.environ.setdefault("TORCH_GLOO_LAZY_INIT", "1")
     dist.init_process_group(backend, init_method=init_method, timeout=timedelta(seconds=timeout), **place)
     _owns_process_group = True
 

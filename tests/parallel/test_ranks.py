@@ -1,7 +1,11 @@
+import subprocess
+import sys
+
 import pytest
 import torch
 
 from climlab_dl.parallel import ranks
+from climlab_dl.parallel.cluster.processes import mpiexec
 from climlab_dl.parallel.ranks import World
 
 
@@ -12,7 +16,8 @@ def test_a_single_process_is_one_rank_without_a_process_group():
         values = torch.arange(3.0)
         assert torch.equal(ranks.sum(values, "test"), values)
         assert torch.equal(ranks.mean(values, "test"), values)
-        assert ranks.gather(values, "test") == [values]
+        assert torch.equal(ranks.gather(values, "test"), values[None])
+        assert torch.equal(ranks.largest(values, "test"), values)
         assert ranks.broadcast_text("hello", "test") == "hello"
         assert ranks.agree([1.0, 2.0], "test") == [1.0, 2.0]
         ranks.barrier("test")
@@ -54,3 +59,24 @@ def test_who_was_a_rank_before_stays_one():
     assert ranks._world is not None
     ranks.leave()
     assert ranks._world is None
+
+
+@pytest.mark.mpi
+@pytest.mark.slow
+def test_ranks_meet_and_part_many_times_in_any_order_and_leave_nothing_open(tmp_path):
+    # Whoever leaves first must not take away what the other still needs to leave.
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import os, time, torch\n"
+        "from climlab_dl.parallel import ranks\n"
+        "opened = []\n"
+        "for meeting in range(24):\n"
+        "    with ranks.joined(timeout=30) as here:\n"
+        "        assert ranks.sum(torch.ones(1), 'met').item() == 2\n"
+        "        time.sleep(0.01 * (meeting % 3) * ((meeting + here.rank) % 2))\n"
+        "    opened.append(len(os.listdir('/proc/self/fd')))\n"
+        "assert opened[-1] == opened[3], opened\n"
+    )
+    command = [mpiexec(), "-n", "2", sys.executable, str(script)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
