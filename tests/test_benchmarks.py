@@ -12,6 +12,7 @@ from types import ModuleType
 import pytest
 
 from climlab_dl import archive, synthetic
+from climlab_dl.performance import records
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
@@ -77,6 +78,32 @@ def test_archives_are_timed(benchmark, monkeypatch):
     _, said = benchmark("archive", FILES=6, snapshot=lambda rows, columns: large(min(rows, 24), min(columns, 48)))
     assert "open 6 nc files" in said
     assert "deepcam: check" in said
+
+
+@pytest.mark.slow
+def test_the_one_call_for_a_gpu_leaves_a_table_and_a_record(benchmark, tmp_path):
+    networks = ("--network", "tiramisu", "--network", "cosmoflow_mlperf")
+    executions = ("--execution", "eager", "--execution", "graphs")
+    module, said = benchmark("gpu", "--toy", *networks, *executions, "--out", tmp_path, ROUNDS=1)
+    [table], [record] = tmp_path.glob("*.md"), tmp_path.glob("*.json")
+    measured = [each.case for each in records.load(record).measurements]
+    trained = [str(variant) for variant in module.variants(["tiramisu", "cosmoflow_mlperf"], ["eager"])]
+    assert measured == [*trained, "tiramisu bf16 fed from files", "detect deepcam"]
+    assert f"| {measured[0]} |" in table.read_text()
+    assert "- tiramisu bf16 channels_last graphs: CUDA graphs need a GPU" in table.read_text()
+    assert str(table) in said
+
+
+def test_the_call_for_a_gpu_begins_nothing_when_its_minutes_are_over(benchmark, tmp_path):
+    benchmark("gpu", "--toy", "--network", "cosmoflow", "--minutes", 0, "--out", tmp_path)
+    [table] = tmp_path.glob("*.md")
+    assert "cosmoflow bf16 channels_last eager: not begun" in table.read_text()
+
+
+def test_profiles_are_drawn(benchmark, tmp_path):
+    _, said = benchmark("profiles", "--case", "simulate", "--size", "toy", "--out", tmp_path)
+    assert (tmp_path / "simulate.png").exists()
+    assert "aten::" in said
 
 
 @pytest.mark.slow

@@ -50,8 +50,8 @@ def measure_alone(case: str, size: str, rounds: int, *, launcher: Sequence[str] 
 
 def from_dict(facts: dict[str, Any]) -> Measurement:
     """Rebuild a measurement from ``dataclasses.asdict``."""
-    ratio: Any = facts["of_ceiling"]
-    return Measurement(**{**facts, "of_ceiling": Ratio(**ratio) if ratio else None})
+    shares = {name: Ratio(**share) for name, share in facts["of_ceilings"].items()}
+    return Measurement(**{**facts, "of_ceilings": shares})
 
 
 def main() -> None:
@@ -65,7 +65,7 @@ def main() -> None:
         mine = Path(folder) / f"rank{world.rank}"
         mine.mkdir()
         case = CASES[name](size, mine)  # pyright: ignore[reportArgumentType]
-        found = measure(name, case.work, rounds=int(rounds), ceiling=case.ceiling, notes=case.notes)
+        found = measure(name, case.work, rounds=int(rounds), ceilings=case.ceilings, notes=case.notes)
         if world.rank == 0:
             (Path(folder) / _REPLY).write_text(json.dumps(asdict(found)), encoding="utf-8")
 

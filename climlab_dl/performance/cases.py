@@ -35,7 +35,7 @@ class Case:
     """Work that is ready, what bounds it, and what belongs to its numbers."""
 
     work: Work
-    ceiling: tuple[str, Work] | None = None
+    ceilings: dict[str, Work] = field(default_factory=dict)
     notes: dict[str, Any] = field(default_factory=dict)
 
 
@@ -52,7 +52,7 @@ def _step(name: str) -> Callable[[Size, Path], Case]:
         update = updates(network, published.cost(device))
         flops = count(network, tuple(values.shape)).training
         work = Work(call=lambda: update(values, target), flops=flops)
-        return Case(work=_timed(work, device), ceiling=("gemm", _gemm(size)), notes={"input": list(values.shape)})
+        return Case(work=_timed(work, device), ceilings=_arithmetic(size), notes={"input": list(values.shape)})
 
     return prepare
 
@@ -75,7 +75,7 @@ def _batches(data: ClimateArchive | Universes, file: Path, payload: int, *, samp
             next(given)
 
     work = Work(call=call, samples=samples, bytes=float(payload))
-    return Case(work=work, ceiling=("warm read", ceilings.read(file)), notes={"sample_bytes": payload})
+    return Case(work=work, ceilings={"warm read": ceilings.read(file)}, notes={"sample_bytes": payload})
 
 
 def _climate_input(
@@ -122,7 +122,7 @@ def _exchange(**options: Any) -> Callable[[Size, Path], Case]:
 
         payload = sum(parameter.nbytes for parameter in parameters)
         work = Work(call=call, bytes=float(payload), clock="wall")
-        return Case(work=work, ceiling=("copy", _copy(size)), notes={"ranks": ranks.size(), "gradient_bytes": payload})
+        return Case(work=work, ceilings={"copy": _copy(size)}, notes={"ranks": ranks.size(), "gradient_bytes": payload})
 
     return prepare
 
@@ -142,7 +142,7 @@ def _detection(name: str) -> Callable[[Size, Path], Case]:
             flops=flops.forward, bytes=float(file.stat().st_size),
         )  # fmt: skip
         notes = {"input": [1, len(CAM5), *_MAPS[size]]}
-        return Case(work=_timed(work, ranks.device()), ceiling=("gemm", _gemm(size)), notes=notes)
+        return Case(work=_timed(work, ranks.device()), ceilings=_arithmetic(size, channels_last=True), notes=notes)
 
     return prepare
 
@@ -162,14 +162,20 @@ def _simulation(size: Size, folder: Path) -> Case:
     state = 6.0 * 4 * preset.particles**3 * preset.steps
     work = Work(call=lambda: simulate.universe(parameters, preset, 0, str(device)), bytes=state)
     notes = {"particles": preset.particles, "steps": preset.steps}
-    return Case(work=_timed(work, device), ceiling=("copy", _copy(size)), notes=notes)
+    return Case(work=_timed(work, device), ceilings={"copy": _copy(size)}, notes=notes)
 
 
-def _ceiling(work: Callable[[Size, Path], Work], against: Callable[[Size], tuple[str, Work]] | None = None) -> Any:
+def _ceiling(
+    work: Callable[[Size, Path], Work], against: Callable[[Size], dict[str, Work]] = lambda size: {}
+) -> Callable[[Size, Path], Case]:
     def prepare(size: Size, folder: Path) -> Case:
-        return Case(work=_timed(work(size, folder), ranks.device()), ceiling=against(size) if against else None)
+        return Case(work=_timed(work(size, folder), ranks.device()), ceilings=against(size))
 
     return prepare
+
+
+def _arithmetic(size: Size, *, channels_last: bool = False) -> dict[str, Work]:
+    return {"gemm": _gemm(size), "convolution": _convolution(size, channels_last=channels_last)}
 
 
 def _gemm(size: Size) -> Work:
@@ -193,15 +199,15 @@ def _timed(work: Work, device: torch.device) -> Work:
 CASES: dict[str, Callable[[Size, Path], Case]] = {
     "ceiling gemm": _ceiling(lambda size, folder: _gemm(size)),
     "ceiling convolution": _ceiling(
-        lambda size, folder: _convolution(size, channels_last=False), lambda size: ("gemm", _gemm(size))
+        lambda size, folder: _convolution(size, channels_last=False), lambda size: {"gemm": _gemm(size)}
     ),
     "ceiling convolution channels_last": _ceiling(
-        lambda size, folder: _convolution(size, channels_last=True), lambda size: ("gemm", _gemm(size))
+        lambda size, folder: _convolution(size, channels_last=True), lambda size: {"gemm": _gemm(size)}
     ),
     "ceiling copy": _ceiling(lambda size, folder: _copy(size)),
     "ceiling read": _ceiling(
         lambda size, folder: ceilings.read(folder / "file", megabytes=1 if size == "toy" else 57),
-        lambda size: ("copy", _copy(size)),
+        lambda size: {"copy": _copy(size)},
     ),
     **{f"step {name}": _step(name) for name in PUBLISHED},
     "input deepcam": _climate_input("deepcam"),

@@ -63,6 +63,10 @@ class Ratio:
     low: float
     high: float
 
+    def times(self, factor: float) -> "Ratio":
+        """Scale all three."""
+        return Ratio(median=self.median * factor, low=self.low * factor, high=self.high * factor)
+
     def __str__(self) -> str:
         return f"{self.median:.2g} ({self.low:.2g}..{self.high:.2g})"
 
@@ -81,10 +85,8 @@ class Measurement:
         Median seconds a sample by the clock on the wall, and of this process on a core.
     flops_per_second, bytes_per_second
         By the case's own clock; None where they are not counted.
-    ceiling
-        What the rate is compared with, or empty.
-    of_ceiling
-        Share of that ceiling's rate in the same run.
+    of_ceilings
+        Share of the rate of what bounds it, in the same run, by the bound's name.
     peak_bytes
         Most memory that the first call held beyond what was there before it; None where the system does not tell.
     notes
@@ -97,8 +99,7 @@ class Measurement:
     cpu: float
     flops_per_second: float | None = None
     bytes_per_second: float | None = None
-    ceiling: str = ""
-    of_ceiling: Ratio | None = None
+    of_ceilings: dict[str, Ratio] = field(default_factory=dict)
     peak_bytes: int | None = None
     notes: dict[str, Any] = field(default_factory=dict)
 
@@ -108,8 +109,7 @@ class Measurement:
             parts.append(f"{self.flops_per_second / 1e9:.3g} GFLOP/s")
         if self.bytes_per_second:
             parts.append(f"{self.bytes_per_second / 1e9:.3g} GB/s")
-        if self.of_ceiling:
-            parts.append(f"{self.of_ceiling} of {self.ceiling}")
+        parts += [f"{share} of {name}" for name, share in self.of_ceilings.items()]
         if self.peak_bytes is not None:
             parts.append(f"peak {self.peak_bytes / 2**20:.0f} MiB")
         return ", ".join(parts)
@@ -153,9 +153,14 @@ def ratio(above: Sequence[float], below: Sequence[float]) -> Ratio:
 
 
 def measure(
-    case: str, work: Work, *, rounds: int, ceiling: tuple[str, Work] | None = None, notes: dict[str, Any] | None = None
+    case: str,
+    work: Work,
+    *,
+    rounds: int,
+    ceilings: Mapping[str, Work] | None = None,
+    notes: dict[str, Any] | None = None,
 ) -> Measurement:
-    """Measure work in turn with a ceiling; its memory by the first call, which is not timed.
+    """Measure work in turn with what bounds it; its memory by the first call, which is not timed.
 
     Parameters
     ----------
@@ -165,30 +170,28 @@ def measure(
         What to do.
     rounds
         How often.
-    ceiling
-        Name and work of what bounds it; compared by FLOP/s if both count them, else by bytes/s.
+    ceilings
+        What bounds it, by name; compared by FLOP/s where both count them, else by bytes/s.
     notes
         Kept with the measurement.
     """
+    ceilings = ceilings or {}
     with peak_memory() as peak:
         work.call()
-    name, bound = ceiling or ("", work)
-    timings = alternate({case: work.call} | ({name: bound.call} if name else {}), rounds)
+    timings = alternate({case: work.call} | {name: bound.call for name, bound in ceilings.items()}, rounds)
     mine = timings[case]
     seconds = statistics.median(mine.by(work.clock)) / work.samples
-    of_ceiling = None
-    if name:
-        amount, other = (_amount(each, arithmetic=bool(work.flops and bound.flops)) for each in (work, bound))
-        # The ceiling is timed by the work's clock, so that cores count alike in both.
-        part = ratio(timings[name].by(work.clock), mine.by(work.clock))
-        scale = amount / other
-        of_ceiling = Ratio(median=part.median * scale, low=part.low * scale, high=part.high * scale)
     return Measurement(
         case=case, samples=rounds * work.samples, wall=statistics.median(mine.wall) / work.samples,
         cpu=statistics.median(mine.cpu) / work.samples,
         flops_per_second=work.flops / seconds if work.flops else None,
         bytes_per_second=work.bytes / seconds if work.bytes else None,
-        ceiling=name, of_ceiling=of_ceiling, peak_bytes=peak.bytes, notes=notes or {},
+        # The ceilings are timed by the work's clock, so that cores count alike in both.
+        of_ceilings={
+            name: ratio(timings[name].by(work.clock), mine.by(work.clock)).times(_amounts(work, bound))
+            for name, bound in ceilings.items()
+        },
+        peak_bytes=peak.bytes, notes=notes or {},
     )  # fmt: skip
 
 
@@ -229,8 +232,11 @@ def _most_resident(*, reset: bool = False) -> int | None:
     return int(kibibytes) * 1024
 
 
-def _amount(work: Work, *, arithmetic: bool) -> float:
-    return work.samples * (work.flops if arithmetic else work.bytes)
+def _amounts(work: Work, bound: Work) -> float:
+    """How much more one call of the work does than one of its bound."""
+    if work.flops and bound.flops:
+        return work.samples * work.flops / (bound.samples * bound.flops)
+    return work.samples * work.bytes / (bound.samples * bound.bytes)
 
 
 def _settle() -> None:

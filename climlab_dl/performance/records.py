@@ -13,7 +13,9 @@ import pandas as pd
 
 from climlab_dl.files import beside
 from climlab_dl.performance.alone import from_dict
-from climlab_dl.performance.measure import Measurement, Ratio
+from climlab_dl.performance.measure import Measurement
+
+_COLUMNS = ["case", "wall ms", "CPU ms", "GFLOP/s", "GB/s", "of ceiling", "peak MiB", "samples"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +65,7 @@ class Record:
 
     def table(self) -> pd.DataFrame:
         """One row a case, in units that people read."""
-        return pd.DataFrame([_row(each) for each in self.measurements]).set_index("case")
+        return pd.DataFrame([_row(each) for each in self.measurements], columns=_COLUMNS).set_index("case")
 
 
 def begin(command: str, threads: int) -> Record:
@@ -104,7 +106,8 @@ def compare(before: Record, after: Record) -> pd.DataFrame:
     -------
     pandas.DataFrame
         For each case that both measured at the same size: ``cpu`` and ``wall``, the first's seconds over the second's;
-        ``of_ceiling``, in which the speed of the two machines has cancelled; ``memory``, the second's over the first's.
+        ``of_ceiling``, of the first bound that both have, in which the machines' speed has cancelled; ``memory``, the
+        second's over the first's.
 
     Raises
     ------
@@ -116,12 +119,14 @@ def compare(before: Record, after: Record) -> pd.DataFrame:
     for now in after.measurements:
         then = known.get(now.case)
         if then is not None and then.notes == now.notes:
+            bound = next((name for name in now.of_ceilings if name in then.of_ceilings), None)
+            share = now.of_ceilings[bound].median / then.of_ceilings[bound].median if bound else float("nan")
             rows.append(
                 {
                     "case": now.case,
                     "cpu": then.cpu / now.cpu,
                     "wall": then.wall / now.wall,
-                    "of_ceiling": _over(_median(now.of_ceiling), _median(then.of_ceiling)),
+                    "of_ceiling": share,
                     "memory": _over(now.peak_bytes, then.peak_bytes),
                 }
             )
@@ -159,33 +164,21 @@ def _processor() -> str:
         return platform.processor() or platform.machine()
 
 
-def _row(each: Measurement) -> dict[str, Any]:
-    return {
-        "case": each.case,
-        "wall ms": each.wall * 1e3,
-        "CPU ms": each.cpu * 1e3,
-        "GFLOP/s": each.flops_per_second and each.flops_per_second / 1e9,
-        "GB/s": each.bytes_per_second and each.bytes_per_second / 1e9,
-        "of ceiling": f"{each.of_ceiling} {each.ceiling}" if each.of_ceiling else None,
-        "peak MiB": each.peak_bytes and each.peak_bytes / 2**20,
-        "samples": each.samples,
-    }
+def _row(each: Measurement) -> list[Any]:
+    shares = "; ".join(f"{share} {name}" for name, share in each.of_ceilings.items())
+    return [
+        each.case, each.wall * 1e3, each.cpu * 1e3, each.flops_per_second and each.flops_per_second / 1e9,
+        each.bytes_per_second and each.bytes_per_second / 1e9, shares or None,
+        each.peak_bytes and each.peak_bytes / 2**20, each.samples,
+    ]  # fmt: skip
 
 
 def _cell(value: object) -> str:
     if value is None or value != value:
         return ""
-    return (
-        f"{value:.3g}"
-        if isinstance(value, float) and abs(value) < 1000
-        else f"{value:.0f}"
-        if isinstance(value, float)
-        else str(value)
-    )
-
-
-def _median(ratio: Ratio | None) -> float | None:
-    return ratio.median if ratio else None
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def _over(above: float | None, below: float | None) -> float:

@@ -34,13 +34,12 @@ def bytes_read() -> int:
 def test_a_case_is_measured(name, tmp_path):
     torch.manual_seed(0)
     case = CASES[name]("toy", tmp_path)
-    found = measure(name, case.work, rounds=1, ceiling=case.ceiling, notes=case.notes)
+    found = measure(name, case.work, rounds=1, ceilings=case.ceilings, notes=case.notes)
     assert found.samples == case.work.samples
     assert found.cpu > 0
     assert found.flops_per_second or found.bytes_per_second
-    if case.ceiling:
-        assert found.of_ceiling is not None
-        assert found.of_ceiling.median > 0
+    assert set(found.of_ceilings) == set(case.ceilings)
+    assert all(share.median > 0 for share in found.of_ceilings.values())
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,8 @@ def record(*measurements: Measurement) -> Record:
 
 def test_a_record_comes_back_as_it_was(tmp_path):
     kept = record(
-        measured("step tiramisu", 0.5, flops_per_second=1e11, ceiling="gemm", peak_bytes=2**20,
-                 of_ceiling=Ratio(median=0.8, low=0.7, high=0.9), notes={"input": [1, 16, 32, 48]}),
+        measured("step tiramisu", 0.5, flops_per_second=1e11, peak_bytes=2**20,
+                 of_ceilings={"gemm": Ratio(median=0.8, low=0.7, high=0.9)}, notes={"input": [1, 16, 32, 48]}),
         measured("simulate", 1.0, bytes_per_second=1e9),
     )  # fmt: skip
     path = kept.save(tmp_path)
@@ -34,16 +34,16 @@ def test_a_record_comes_back_as_it_was(tmp_path):
 
 
 def test_two_records_are_compared_where_they_measured_the_same():
-    def share(median: float) -> Ratio:
-        return Ratio(median=median, low=median, high=median)
+    def share(median: float) -> dict[str, Ratio]:
+        return {"gemm": Ratio(median=median, low=median, high=median)}
 
     before = record(
-        measured("a", 1.0, of_ceiling=share(0.2), peak_bytes=100),
+        measured("a", 1.0, of_ceilings=share(0.2), peak_bytes=100),
         measured("b", 1.0),
         measured("c", 1.0, notes={"input": [1]}),
     )
     after = record(
-        measured("a", 0.5, of_ceiling=share(0.3), peak_bytes=150),
+        measured("a", 0.5, of_ceilings=share(0.3), peak_bytes=150),
         measured("c", 1.0, notes={"input": [2]}),  # another size: not comparable
     )
     table = compare(before, after)
