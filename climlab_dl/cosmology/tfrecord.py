@@ -20,7 +20,7 @@ from climlab_dl.files import beside
 
 _GZIP = b"\x1f\x8b"
 _LARGEST = 2**31  # a longer record is a sign of a file that is no TFRecord
-Feature = bytes | NDArray[np.float32] | NDArray[np.int64]
+Feature = bytes | memoryview | NDArray[np.float32] | NDArray[np.int64]
 
 
 def read(path: Path) -> Iterator[Volume]:
@@ -116,8 +116,8 @@ def example(named: Mapping[str, Feature]) -> bytes:
     """Encode features as an ``Example``."""
     entries = []
     for name, value in named.items():
-        if isinstance(value, bytes):
-            feature = _tagged(1, _tagged(1, value))
+        if isinstance(value, bytes | memoryview):
+            feature = _tagged(1, _tagged(1, bytes(value)))
         elif value.dtype.kind == "f":
             feature = _tagged(2, _tagged(1, value.astype("<f4").tobytes()))
         else:
@@ -131,7 +131,7 @@ def _feature(view: memoryview) -> Feature:
     (kind, values), *_ = _fields(view)
     pieces = [value for _, value in _fields(values)]
     if kind == 1:
-        return bytes(pieces[0])
+        return pieces[0]  # a volume is most of its payload, and needs no copy
     if kind == 2:  # packed in one piece, or one four-byte piece each
         return np.frombuffer(b"".join(pieces), dtype="<f4")
     numbers = chain.from_iterable(_integers(piece) if isinstance(piece, memoryview) else [piece] for piece in pieces)

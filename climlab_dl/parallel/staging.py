@@ -74,15 +74,14 @@ class Plan:
         return np.sort(np.random.default_rng([self.seed, node]).permutation(self.count)[:size])
 
     @property
-    def kept_shape(self) -> tuple[int, ...]:
-        """Shape of one sample as kept: channels last, as convolutions in half precision want them."""
-        return (*self.shape[1:], self.shape[0])
+    def value_bytes(self) -> int:
+        """Size of the values of one sample."""
+        return int(np.prod(self.shape)) * np.dtype(self.dtype).itemsize
 
     @property
     def sample_bytes(self) -> int:
         """Size of one sample with its target."""
-        values = int(np.prod(self.kept_shape)) * np.dtype(self.dtype).itemsize
-        return values + int(np.prod(self.target_shape, dtype=int)) * np.dtype(self.target_dtype).itemsize
+        return self.value_bytes + int(np.prod(self.target_shape, dtype=int)) * np.dtype(self.target_dtype).itemsize
 
 
 class Staged:
@@ -139,12 +138,6 @@ class Staged:
             new.write_text(text, encoding="utf-8")
         return cls(folder)
 
-    def __getstate__(self) -> dict[str, Path]:
-        return {"folder": self.folder}
-
-    def __setstate__(self, state: dict[str, Path]) -> None:
-        self.__init__(state["folder"])
-
     def __contains__(self, number: int) -> bool:
         return number in self._slots and self._checksums[self._slots[number]] != 0
 
@@ -154,13 +147,13 @@ class Staged:
         self._samples[slot] = sample
         self._checksums[slot] = checksum(sample)
 
-    def read(self, number: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return a sample's values, channels first in float32, and its target."""
+    def read(self, number: int, out: np.ndarray) -> np.ndarray:
+        """Write a sample's values to a float32 array, channels first, and return its target."""
         sample = self._samples[self._slots[number]]
-        edge = int(np.prod(self.plan.kept_shape)) * np.dtype(self.plan.dtype).itemsize
-        values = sample[:edge].view(self.plan.dtype).reshape(self.plan.kept_shape)
-        target = sample[edge:].view(self.plan.target_dtype).reshape(self.plan.target_shape)
-        return np.moveaxis(values, -1, 0).astype(np.float32), np.array(target)
+        values = sample[: self.plan.value_bytes].view(self.plan.dtype).reshape(self.plan.shape)
+        # torch widens half precision seven times as fast as numpy.
+        torch.from_numpy(out).copy_(torch.from_numpy(values))
+        return np.array(sample[self.plan.value_bytes :].view(self.plan.target_dtype).reshape(self.plan.target_shape))
 
     def forget_damaged(self) -> int:
         """Verify every sample against its checksum; forget, and count, those that do not match."""
@@ -267,8 +260,7 @@ def _persistent(read: Read, number: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _packed(sample: tuple[np.ndarray, np.ndarray], plan: Plan) -> np.ndarray:
     values, target = sample
-    kept = np.ascontiguousarray(np.moveaxis(values, 0, -1).astype(plan.dtype))
-    as_bytes = [np.ascontiguousarray(part).reshape(-1).view(np.uint8) for part in (kept, target)]
+    as_bytes = [np.ascontiguousarray(part).reshape(-1).view(np.uint8) for part in (values.astype(plan.dtype), target)]
     return np.concatenate(as_bytes)
 
 

@@ -6,28 +6,33 @@ and sample; so one rank with batches of 8 sees what two ranks with batches of 4 
 """
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 import torch
-from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, Sampler
 
 from climlab_dl.parallel import ranks
+from climlab_dl.training.ahead import Batch, Key, as_index, read_ahead
 from climlab_dl.training.metrics import Parameters, Segmentation
 from climlab_dl.training.statistics import Statistics
 
-Augment = Callable[[np.ndarray, np.ndarray, np.random.Generator], tuple[np.ndarray, np.ndarray]]
-Batch = tuple[Tensor, Tensor, Tensor]
+Augment = Callable[[np.ndarray, np.ndarray, np.random.Generator, np.ndarray], np.ndarray]
+"""Writes a sample and its target, varied at random, to an array, and returns the target."""
 
 
 class Reader(Protocol):
-    """Normalised samples by number."""
+    """Normalised samples by number; several threads may ask for some at once."""
 
-    def read(self, index: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the channels (channel, ...) in float32 and the target."""
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of a sample, channels first."""
+        ...
+
+    def read(self, index: int, out: np.ndarray) -> np.ndarray:
+        """Write a sample to ``out``, float32 of this shape, and return its target."""
         ...
 
     def describe(self, index: int) -> str:
@@ -35,7 +40,7 @@ class Reader(Protocol):
         ...
 
 
-class Samples(Dataset):
+class Samples:
     """Samples that may be trained on, or that are held out; keys are (epoch, number).
 
     Parameters
@@ -54,17 +59,31 @@ class Samples(Dataset):
         self, reader: Reader, indices: Sequence[int], *, augment: Augment | None = None, seed: int = 0
     ) -> None:
         self.reader, self.indices, self.augment, self.seed = reader, indices, augment, seed
+        self._thread = threading.local()
 
     def __len__(self) -> int:
         return len(self.indices)
 
-    def __getitem__(self, key: tuple[int, int]) -> Batch:
+    def __getitem__(self, key: Key) -> Batch:
+        values = np.empty(self.shape, dtype=np.float32)
+        target = np.ascontiguousarray(self.read(key, values))
+        return torch.from_numpy(values), as_index(torch.from_numpy(target)), torch.tensor(key[1])
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of a sample, channels first."""
+        return self.reader.shape
+
+    def read(self, key: Key, out: np.ndarray) -> np.ndarray:
+        """Write a sample to an array, and return its target."""
         epoch, number = key
-        values, target = self.reader.read(self.indices[number])
-        if self.augment is not None:
-            values, target = self.augment(values, target, np.random.default_rng([self.seed, epoch, number]))
-        tensors = torch.from_numpy(np.ascontiguousarray(values)), torch.from_numpy(np.ascontiguousarray(target))
-        return *tensors, torch.tensor(number)
+        if self.augment is None:
+            return self.reader.read(self.indices[number], out)
+        if getattr(self._thread, "plain", None) is None:
+            self._thread.plain = np.empty(self.shape, dtype=np.float32)
+        plain = self._thread.plain
+        target = self.reader.read(self.indices[number], plain)
+        return self.augment(plain, target, np.random.default_rng([self.seed, epoch, number]), out)
 
     def describe(self, number: int) -> str:
         """Say where a sample comes from."""
@@ -88,7 +107,7 @@ class Prepared:
     metrics
         Makes an empty score.
     workers
-        Processes that read ahead; 0 where the samples are in memory.
+        Threads that read ahead; 0 where the samples are ready in memory.
     group
         (rank, size) among the ranks that share out these training samples: all, or those of a node that holds its own.
     """
@@ -109,7 +128,7 @@ class Prepared:
         return self.group or (ranks.rank(), ranks.size())
 
 
-class Order(Sampler[list[tuple[int, int]]]):
+class Order:
     """The endless order of batches of this rank, from a place on.
 
     Parameters
@@ -135,7 +154,7 @@ class Order(Sampler[list[tuple[int, int]]]):
         self.count, self.batch_size, self.accumulate, self.seed = count, batch_size, accumulate, seed
         self.epoch, self.offset, self.sharing = epoch, offset, sharing
 
-    def __iter__(self) -> Iterator[list[tuple[int, int]]]:
+    def __iter__(self) -> Iterator[list[Key]]:
         epoch, start = self.epoch, self.offset
         rank, size = self.sharing
         everyone = self.batch_size * size
@@ -149,28 +168,33 @@ class Order(Sampler[list[tuple[int, int]]]):
             epoch, start = epoch + 1, 0
 
 
-def training_batches(data: Prepared, order: Order, device: torch.device) -> Iterator[Batch]:
-    """Yield (samples, targets, numbers) for this rank, without end, on the device."""
-    loader = DataLoader(
-        data.training,
-        batch_sampler=order,
-        num_workers=data.workers,
-        # A fork would copy MPI's and HDF5's state in the middle of something.
-        multiprocessing_context="forkserver" if data.workers else None,
-        pin_memory=device.type == "cuda",
-        generator=torch.Generator(),  # its own, so that making a loader leaves the network's random numbers alone
-    )
-    for values, target, numbers in loader:
-        yield values.to(device, non_blocking=True), target.to(device, non_blocking=True), numbers
+def training_batches(data: Prepared, order: Order, device: torch.device) -> Generator[Batch, None, None]:
+    """Give (samples, targets, numbers) for this rank, without end, as :func:`read_ahead` does."""
+    return read_ahead(data.training, order, workers=data.workers, device=device)
 
 
-def held_out_batches(data: Prepared, batch_size: int, device: torch.device) -> Iterator[Batch]:
-    """Yield this rank's share of the held-out samples, each of which exactly one rank has."""
+def held_out_batches(data: Prepared, batch_size: int, device: torch.device) -> Generator[Batch, None, None]:
+    """Give this rank's share of the held-out samples, each of which exactly one rank has."""
     mine = [(0, number) for number in range(ranks.rank(), len(data.held_out), ranks.size())]
     batches = [mine[start : start + batch_size] for start in range(0, len(mine), batch_size)]
-    loader = DataLoader(data.held_out, batch_sampler=batches, generator=torch.Generator())
-    for values, target, numbers in loader:
-        yield values.to(device), target.to(device), numbers
+    return read_ahead(data.held_out, batches, workers=data.workers, device=device)
+
+
+class Measurable(Protocol):
+    """Samples that have statistics."""
+
+    def statistics(self, indices: range) -> Statistics:
+        """Merge the statistics of some samples, before they are normalised."""
+        ...
+
+
+def shared_statistics(reader: Measurable, training: range, known: dict[str, Any] | None) -> Statistics:
+    """Statistics of the training samples: those of a checkpoint, or by one pass, of which each rank does a share."""
+    if known is not None:
+        return Statistics.from_facts(known)
+    with ranks.together("statistics of the training samples"):
+        share = reader.statistics(training[ranks.rank() :: ranks.size()])
+    return share.over_ranks()
 
 
 def split(count: int, *shares: float, what: str) -> list[range]:

@@ -25,6 +25,8 @@ class Progress:
         Of the last update.
     rate
         Samples per second of all ranks together, evaluation and checkpoints left out.
+    waiting
+        Share of that time in which the ranks waited for samples to be read, a mean over them.
     seconds
         Since this start of the training.
     metrics
@@ -37,6 +39,7 @@ class Progress:
     loss: float
     learning_rate: float
     rate: float
+    waiting: float
     seconds: float
     metrics: dict[str, float] = field(default_factory=dict)
 
@@ -66,7 +69,7 @@ def train(run: Run, folder: Path | str) -> Iterator[Progress]:
         If another rank failed, with that rank's traceback.
     """
     with ranks.joined(), Session(run, RunFolder(folder)) as session:
-        start, busy = time.monotonic(), 0.0
+        start, busy, waited = time.monotonic(), 0.0, 0.0
         while session.going:
             began, error, loss = time.monotonic(), None, 0.0
             session.exchange.begin()
@@ -83,12 +86,12 @@ def train(run: Run, folder: Path | str) -> Iterator[Progress]:
             session.exchange.send(failed=error is not None)
             finite = session.exchange.finite()
             error = error or session.unexplained(loss, finite)
-            mine = [loss, session.stop_wanted(), not finite]
-            loss, stop, overflow = ranks.agree(mine, f"step {session.step + 1}", error)
+            mine = [loss, session.stop_wanted(), not finite, session.waited]
+            loss, stop, overflow, idle = ranks.agree(mine, f"step {session.step + 1}", error)
             rate, epoch = session.learning_rate, session.epoch
             session.update(overflow > 0)
             session.loss_sum, session.loss_count = session.loss_sum + loss / ranks.size(), session.loss_count + 1
-            busy += time.monotonic() - began
+            busy, waited = busy + time.monotonic() - began, waited + idle / ranks.size()
             if stop:
                 session.honour_stop()
             metrics = session.evaluate(epoch) if session.due(run.evaluate_every) else {}
@@ -96,9 +99,9 @@ def train(run: Run, folder: Path | str) -> Iterator[Progress]:
                 progress = Progress(
                     step=session.step, steps=session.steps, epoch=epoch, loss=session.loss_sum / session.loss_count,
                     learning_rate=rate, rate=session.loss_count * session.samples_per_step / busy,
-                    seconds=time.monotonic() - start, metrics=metrics,
+                    waiting=waited / busy, seconds=time.monotonic() - start, metrics=metrics,
                 )  # fmt: skip
-                session.loss_sum, session.loss_count, busy = 0.0, 0, 0.0
+                session.loss_sum, session.loss_count, busy, waited = 0.0, 0, 0.0, 0.0
                 session.report(asdict(progress))
                 yield progress
             if session.ending or session.due(run.checkpoint_every):

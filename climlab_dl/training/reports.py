@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-_FIRST = ("step", "steps", "epoch", "loss", "learning_rate", "rate", "seconds")
+_FIRST = ("step", "steps", "epoch", "loss", "learning_rate", "rate", "waiting", "seconds")
 _WHOLE = ("step", "steps", "epoch")
 
 

@@ -4,6 +4,7 @@ import contextlib
 import logging
 import math
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
@@ -40,6 +41,7 @@ class Session:
         self.leader = ranks.rank() == 0
         self.step, self.steps, self.epoch, self.offset = 0, run.steps or 0, 1, 0
         self.loss_sum, self.loss_count = 0.0, 0
+        self.waited = 0.0  # seconds of the step in which this rank had nothing to do, for want of samples
         self.best: float | None = None
         self.stale_evaluations = 0
         self.numbers: list[int] = []  # of this rank's samples in the step
@@ -139,6 +141,7 @@ class Session:
             epoch=self.epoch, offset=self.offset, sharing=self.data.sharing,
         )  # fmt: skip
         self._batches = training_batches(self.data, order, self.device)
+        self._opened.callback(self._batches.close)
         self._say("running", self.message)
 
     def _describe(self) -> None:
@@ -169,8 +172,11 @@ class Session:
         self._profiler.before(self.step + 1)
         if self.offset == 0:
             self._mark("epoch_start", epoch_num=self.epoch)
+        self.waited = 0.0
         for number in range(self.run.accumulate):
+            began = time.monotonic()
             values, target, numbers = next(self._batches)
+            self.waited += time.monotonic() - began
             self.numbers += numbers.tolist()
             self.exchange.last(number == self.run.accumulate - 1)
             yield values, target

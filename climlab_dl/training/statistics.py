@@ -56,20 +56,24 @@ class Statistics:
 
         Where one channel has a gap (NaN), the others' values are left out too.
         """
-        flat = values.reshape(len(channels), -1).astype(np.float64)
+        flat = values.reshape(len(channels), -1)
         known = np.isfinite(flat).all(axis=0)
         flat = flat if known.all() else flat[:, known]
         if not flat.size:
             return cls.empty(channels, classes)
-        mean = flat.mean(axis=1)
+        mean, deviation = np.zeros(len(flat)), np.zeros(len(flat))
+        for number, channel in enumerate(flat):  # one at a time: all in double precision would be twice the sample
+            wide = channel.astype(np.float64)
+            mean[number] = wide.mean()
+            deviation[number] = np.square(wide - mean[number]).sum()
         counts = (
             np.zeros(classes)
             if mask is None
             else np.bincount(mask[mask != UNLABELLED], minlength=classes).astype(float)
         )
         return cls(
-            channels=tuple(channels), count=float(flat.shape[1]), mean=mean,
-            deviation=np.square(flat - mean[:, None]).sum(axis=1), minimum=flat.min(axis=1), maximum=flat.max(axis=1),
+            channels=tuple(channels), count=float(flat.shape[1]), mean=mean, deviation=deviation,
+            minimum=flat.min(axis=1).astype(np.float64), maximum=flat.max(axis=1).astype(np.float64),
             class_counts=counts,
         )  # fmt: skip
 

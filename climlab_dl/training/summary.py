@@ -21,8 +21,9 @@ class Summary:
     ----------
     state, step, steps, message
         As in its status.
-    loss, rate
-        Of the latest report; rate in samples per second over all ranks. None before the first.
+    loss, rate, waiting
+        Of the latest report; rate in samples per second over all ranks, and the share of the time in which they waited
+        for samples to be read. None before the first.
     scores
         Latest held-out IoU and errors with their baselines, by name.
     remaining
@@ -35,6 +36,7 @@ class Summary:
     message: str
     loss: float | None
     rate: float | None
+    waiting: float | None
     scores: dict[str, float]
     remaining: float | None
 
@@ -52,6 +54,7 @@ class Summary:
             message=status.get("message", ""),
             loss=None if latest is None else float(latest["loss"]),
             rate=None if latest is None else float(latest["rate"]),
+            waiting=_number(latest, "waiting"),
             scores=_scores(progress),
             remaining=_remaining(progress, step, steps) if active else None,
         )
@@ -73,15 +76,17 @@ class Summary:
             "loss": "" if self.loss is None else f"{self.loss:.4g}",
             "held out": self.score,
             "rate": "" if self.rate is None else f"{self.rate:.3g} samples/s",
+            "input": "" if self.waiting is None else f"waiting for input {self.waiting:.1%}".replace("%", " %"),
             "left": "" if self.remaining is None else duration(self.remaining),
         }
         return {name: value for name, value in known.items() if value}
 
     @property
     def brief(self) -> str:
-        """What a line of a terminal holds: no state as long as it is running."""
+        """What a line of a terminal holds: no state as long as it is running, and nothing of the input."""
         rows = self.rows()
         state = [] if rows["state"] == "running" else [rows["state"]]
+        rows.pop("input", None)
         return " · ".join([*state, rows["step"].replace(" of ", "/"), *self._figures(rows)])
 
     def __str__(self) -> str:
@@ -90,8 +95,14 @@ class Summary:
 
     def _figures(self, rows: dict[str, str]) -> list[str]:
         parts = [f"loss {rows['loss']}"] if "loss" in rows else []
-        parts += [rows[name] for name in ("held out", "rate") if name in rows]
+        parts += [rows[name] for name in ("held out", "rate", "input") if name in rows]
         return [*parts, f"{rows['left']} left"] if "left" in rows else parts
+
+
+def _number(latest: "pd.Series | None", name: str) -> float | None:
+    """Give a figure that reports of older versions do not have."""
+    value = np.nan if latest is None else float(latest.to_dict().get(name, np.nan))
+    return None if np.isnan(value) else value
 
 
 def duration(seconds: float) -> str:

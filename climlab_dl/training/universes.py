@@ -11,7 +11,7 @@ import torch
 from climlab_dl.cosmology import volumes
 from climlab_dl.cosmology.volumes import Volume
 from climlab_dl.parallel import ranks
-from climlab_dl.training.batches import Prepared, Samples, check_shares, split
+from climlab_dl.training.batches import Prepared, Samples, check_shares, shared_statistics, split
 from climlab_dl.training.metrics import Parameters
 from climlab_dl.training.statistics import Statistics, merged
 
@@ -43,7 +43,7 @@ class Universes:
     memory_gigabytes
         Archives up to this size, as counts of two bytes, are kept in each rank's memory.
     workers
-        Processes per rank that read ahead, for archives that are not.
+        Threads per rank that read ahead, for archives that are not.
     """
 
     source: str | Path
@@ -89,22 +89,11 @@ class Universes:
         with ranks.together("opening the universes"):
             reader = _Volumes(volumes.files(self.source), self)
         training, _, held_out = self._split(len(reader.paths))
-        if known is None:
-            share = training[ranks.rank() :: ranks.size()]
-            with ranks.together("statistics of the universes"):
-                statistics, table = reader.statistics(share, len(training))
-            statistics = statistics.over_ranks()
-            unit, physical = np.moveaxis(ranks.sum(torch.from_numpy(table), "parameters").numpy(), 1, 0)
-            low, high = _spread(physical) if self.targets == "physical" else reader.prior(unit, physical)
-            facts = {
-                **statistics.facts(),
-                "targets": list(reader.parameters),
-                "target_mean": torch.from_numpy((low + high) / 2),
-                "target_std": torch.from_numpy((high - low) / 2),
-                "log1p": self.log1p,
-            }
-        else:
-            statistics, facts = Statistics.from_facts(known), known
+        statistics = shared_statistics(reader, training, known)
+        facts = known or {
+            **statistics.facts(), **reader.target_scale(training), "targets": list(reader.parameters),
+            "log1p": self.log1p,
+        }  # fmt: skip
         mean, std = facts["target_mean"].numpy(), facts["target_std"].numpy()
         reader.normalise(statistics, mean, std)
         return Prepared(
@@ -140,26 +129,37 @@ class _Volumes:
         self.parameters = data.parameters or first.names
         shifts = np.zeros(first.counts.shape[-1]) if first.redshifts is None else first.redshifts
         self.channels = tuple(f"z={shift:g}" for shift in shifts)
-        self.shape, self.periodic = first.counts.shape, first.periodic
+        self.shape = (first.counts.shape[-1], *first.counts.shape[:-1])
+        self.periodic = first.periodic
         self.mean, self.std = Statistics.empty(self.channels).scale(3)
         self.target_mean, self.target_std = np.zeros(len(self.parameters)), np.ones(len(self.parameters))
         self._table = np.zeros((len(self.channels), 2**16), dtype=np.float32)
         self.in_memory = float(len(paths)) * first.counts.nbytes <= data.memory_gigabytes * 2**30
-        self._kept = [self._load(index) for index in range(len(paths))] if self.in_memory else []
+        self._kept = [self._load(index, keep=True) for index in range(len(paths))] if self.in_memory else []
+        self._seen: dict[int, list[np.ndarray]] = {}  # parameters by number of the volume, scaled and physical
 
-    def statistics(self, share: range, count: int) -> tuple[Statistics, np.ndarray]:
-        """Statistics of a share of the first ``count`` volumes, and their parameters (volume, unit|physical, name)."""
-        parts, table = [Statistics.empty(self.channels)], np.zeros((count, 2, len(self.parameters)))
-        for index in share:
-            counts, table[index, 0], table[index, 1] = self._counts(index)
+    def statistics(self, indices: range) -> Statistics:
+        """Merge the statistics of some volumes, one after the other, and note their parameters."""
+        parts = [Statistics.empty(self.channels)]
+        for index in indices:
+            counts, *self._seen[index] = self._counts(index)
             parts.append(Statistics.of(self._values(counts), self.channels))
-        return merged(parts), table
+        return merged(parts)
 
-    def prior(self, unit: np.ndarray, physical: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Lowest and highest value of each parameter, from those of some universes."""
-        if self.scaled_only:
-            return -np.ones(len(self.parameters)), np.ones(len(self.parameters))
-        return volumes.scaling(unit, physical)
+    def target_scale(self, training: range) -> dict[str, torch.Tensor]:
+        """Middle and half width of each parameter, from those that all ranks together have noted of some universes."""
+        table = np.zeros((len(training), 2, len(self.parameters)))
+        for index, noted in self._seen.items():
+            table[index] = noted
+        unit, physical = np.moveaxis(ranks.sum(torch.from_numpy(table), "parameters").numpy(), 1, 0)
+        if self.targets == "physical":
+            low, high = _spread(physical)
+        elif self.scaled_only:
+            high = np.ones(len(self.parameters))
+            low = -high
+        else:
+            low, high = volumes.scaling(unit, physical)
+        return {"target_mean": torch.from_numpy((low + high) / 2), "target_std": torch.from_numpy((high - low) / 2)}
 
     def normalise(self, statistics: Statistics, target_mean: np.ndarray, target_std: np.ndarray) -> None:
         """From now on give (value - mean) / std, of volumes and parameters."""
@@ -170,23 +170,24 @@ class _Volumes:
             possible = self._values(np.arange(2**16).astype(np.uint16).view(np.int16))
         self._table = (possible - self.mean[:, :, 0, 0]) / self.std[:, :, 0, 0]
 
-    def read(self, index: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return one volume (redshift, x, y, z) and its parameters, normalised."""
+    def read(self, index: int, out: np.ndarray) -> np.ndarray:
+        """Write one volume to an array (redshift, x, y, z), and return its parameters, both normalised."""
         counts, _, physical = self._counts(index)
         if counts.dtype == np.int16:
-            values = np.stack([table[one] for table, one in zip(self._table, counts.view(np.uint16), strict=True)])
+            for table, one, values in zip(self._table, counts.view(np.uint16), out, strict=True):
+                np.take(table, one, out=values, mode="clip")  # as all are in the table, which saves a copy
         else:
-            values = (self._values(counts) - self.mean) / self.std
-        return values, ((physical - self.target_mean) / self.target_std).astype(np.float32)
+            np.subtract(self._values(counts), self.mean, out=out)
+            np.divide(out, self.std, out=out)
+        return ((physical - self.target_mean) / self.target_std).astype(np.float32)
 
-    def vary(
-        self, values: np.ndarray, target: np.ndarray, random: np.random.Generator
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def vary(self, values: np.ndarray, target: np.ndarray, random: np.random.Generator, out: np.ndarray) -> np.ndarray:
         """Turn, mirror and, in a periodic box, shift: none of it changes what the universe is made of."""
         if self.periodic:
             values = np.roll(values, random.integers(values.shape[1:]), axis=(1, 2, 3))
         turned = volumes.symmetry(np.moveaxis(values, 0, -1), int(random.integers(48)))
-        return np.moveaxis(turned, -1, 0), target
+        out[...] = np.moveaxis(turned, -1, 0)
+        return target
 
     def describe(self, index: int) -> str:
         """Name the file."""
@@ -207,12 +208,12 @@ class _Volumes:
             )
         return found[0] if self.redshifts is None else found[0].at(self.redshifts)
 
-    def _load(self, index: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _load(self, index: int, *, keep: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         volume = self._open(index)
-        if volume.counts.shape != self.shape or set(self.parameters) - set(volume.names):
+        if volume.counts.shape != (*self.shape[1:], self.shape[0]) or set(self.parameters) - set(volume.names):
             raise ValueError(
                 f"{self.paths[index]} holds a volume {volume.counts.shape} of {', '.join(volume.names)}; expected "
-                f"{self.shape} of {', '.join(self.parameters)}, as in {self.paths[0]}"
+                f"{(*self.shape[1:], self.shape[0])} of {', '.join(self.parameters)}, as in {self.paths[0]}"
             )
         columns = [volume.names.index(name) for name in self.parameters]
         physical = volume.unit if self.scaled_only else volume.physical
@@ -221,7 +222,8 @@ class _Volumes:
             lacking, other = ("physPar", "unit") if volume.physical is None else ("unitPar", "physical")
             raise ValueError(f"{self.paths[index]} has no {lacking}; learn from it with targets={other!r}")
         # Kept as they are stored: in four bytes a number a study's universes would not fit into a laptop.
-        return np.ascontiguousarray(np.moveaxis(volume.counts, -1, 0)), unit[columns], physical[columns]
+        counts = np.moveaxis(volume.counts, -1, 0)
+        return np.ascontiguousarray(counts) if keep else counts, unit[columns], physical[columns]
 
 
 def _spread(physical: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

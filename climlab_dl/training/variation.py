@@ -54,9 +54,9 @@ class Variation:
             )
 
     def __call__(
-        self, fields: np.ndarray, mask: np.ndarray, random: np.random.Generator
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Give fields (channel, lat, lon) and mask (lat, lon), varied."""
+        self, fields: np.ndarray, mask: np.ndarray, random: np.random.Generator, out: np.ndarray
+    ) -> np.ndarray:
+        """Write fields (channel, lat, lon), varied, to ``out``, and give the mask (lat, lon) that goes with them."""
         mirrored = self.mirror and random.random() < 0.5
         if mirrored:
             # The mean northward wind is as good as zero beside its spread, so the sign may change after normalising.
@@ -64,10 +64,10 @@ class Variation:
         if self.moisture:
             fields = self._moistened(fields, random)
             mask = self._labelled(fields)
-        if self.roll:
-            shift = int(random.integers(mask.shape[-1]))
-            fields, mask = np.roll(fields, shift, axis=-1), np.roll(mask, shift, axis=-1)
-        return fields, mask
+        shift = int(random.integers(mask.shape[-1])) if self.roll else 0
+        out[..., shift:] = fields[..., : fields.shape[-1] - shift]
+        out[..., :shift] = fields[..., fields.shape[-1] - shift :]
+        return np.roll(mask, shift, axis=-1)
 
     def _moistened(self, fields: np.ndarray, random: np.random.Generator) -> np.ndarray:
         """Turn the water vapour round the globe, apart from all else, and multiply it by smooth random factors."""
@@ -88,7 +88,7 @@ class Variation:
         physical = fields[places] * self.std[places] + self.mean[places]
         named = {name: (("lat", "lon"), field) for name, field in zip(self.ruling, physical, strict=True)}
         mask = heuristics.label(xr.Dataset(named, coords={"lat": self.lat, "lon": self.lon}))
-        return mask.values.astype(np.int64)
+        return mask.values
 
 
 def _standard_name(channel: str) -> str:

@@ -1,8 +1,9 @@
 """Proofs on two ranks, in one start: ``mpiexec -n 2 python tests/mpi/train_on_two.py ARCHIVE FOLDER``."""
 
+import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import numpy as np
 import torch
 from runs import CHANNELS, Fault, assert_same, tiny
 
+from climlab_dl.climate.archive import open as open_archive
+from climlab_dl.climate.archive import save
 from climlab_dl.cosmology import volumes
 from climlab_dl.cosmology.volumes import Volume
 from climlab_dl.models.tiramisu import Tiramisu
@@ -21,6 +24,7 @@ from climlab_dl.training.loop import train
 from climlab_dl.training.losses import WeightedCrossEntropy
 from climlab_dl.training.metrics import Parameters, Segmentation
 from climlab_dl.training.precision import Precision
+from climlab_dl.training.run import Run
 from climlab_dl.training.statistics import Statistics
 from climlab_dl.training.universes import Universes
 
@@ -102,6 +106,44 @@ def a_signal_to_one_rank_ends_both_on_the_same_step() -> None:
     assert RunFolder(out / "signal").latest() == RunFolder(out / "signal").checkpoint(3)
 
 
+def a_file_that_is_cut_short_ends_all_ranks_naming_it() -> None:
+    folder = out / "snapshots"
+    with ranks.together("writing snapshots"):
+        if ranks.rank() == 0:
+            save(open_archive(archive), folder, layout="deepcam")
+    files = sorted(folder.glob("data*.h5"))
+    data = ClimateArchive(source=str(folder), channels=CHANNELS, held_out=0.3, memory_gigabytes=0, workers=1)
+
+    # Before the training: no step is taken.
+    whole = files[3].read_bytes()
+    ranks.barrier("all have seen the files")
+    if ranks.rank() == 0:
+        files[3].write_bytes(whole[: len(whole) // 2])
+    ranks.barrier("a file is cut short")
+    error = error_of(tiny(archive, data=data), out / "cut")
+    assert f"{files[3].name} cannot be read: it is truncated or damaged" in str(error), error
+    assert not RunFolder(out / "cut").latest()
+
+    # In the midst of it: the rank that was to read the file says so, and the other hears it.
+    ranks.barrier("both have failed")
+    if ranks.rank() == 0:
+        files[3].write_bytes(whole)
+    ranks.barrier("the file is whole")
+    error = error_of(tiny(archive, data=data, steps=20, evaluate_every=20), out / "cut later", cut=files[:17])
+    assert "cannot be read: it is truncated or damaged" in str(error), error
+    assert str(folder) in str(error), error
+
+
+def error_of(run: Run, folder: Path, cut: Sequence[Path] = ()) -> BaseException:
+    try:
+        for _ in train(run, folder):
+            for file in cut if ranks.rank() == 0 else ():
+                os.truncate(file, 1000)
+    except (OSError, RuntimeError) as error:
+        return error
+    raise AssertionError("nothing failed")
+
+
 def statistics_are_those_of_the_whole_archive() -> None:
     data = ClimateArchive(source=archive, channels=CHANNELS, held_out=0.3)
     shared = data.prepare(seed=0).statistics
@@ -181,6 +223,7 @@ PROOFS: list[Callable[[], None]] = [
     an_overflow_on_one_rank_skips_the_step_on_both,
     a_signal_to_one_rank_ends_both_on_the_same_step,
     a_staged_archive_trains_to_the_same_bits,
+    a_file_that_is_cut_short_ends_all_ranks_naming_it,
     statistics_are_those_of_the_whole_archive,
     universes_have_the_statistics_of_all_that_is_trained_on,
     scores_count_each_sample_once,

@@ -26,7 +26,15 @@ from climlab_dl.training.folder import RunFolder
 
 def report(folder: RunFolder, step: int, steps: int, state: str = "running") -> None:
     metrics = {"iou_mean": 0.3 + step / 100, "iou_river": 0.1} if step % 2 == 0 else {}
-    row = {"step": step, "steps": steps, "epoch": 1, "loss": 1.0 / step, "learning_rate": 0.1, "rate": 8.0}
+    row = {
+        "step": step,
+        "steps": steps,
+        "epoch": 1,
+        "loss": 1.0 / step,
+        "learning_rate": 0.1,
+        "rate": 8.0,
+        "waiting": 0.004,
+    }
     folder.append_progress({**row, "seconds": float(step), "metrics": metrics})
     folder.write_status(state, step=step, steps=steps)  # type: ignore[arg-type]
 
@@ -55,8 +63,8 @@ def test_a_terminal_gets_a_line_for_what_is_new(tmp_path: Path, capsys: pytest.C
     trainer.join()
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "starting · step 0 of 4"
-    assert "running · step 3 of 4 · loss 0.3333 · IoU 0.320 · 8 samples/s · 1 s left" in lines
-    assert lines[-1] == "finished · step 4 of 4 · loss 0.25 · IoU 0.340 · 8 samples/s"
+    assert "running · step 3 of 4 · loss 0.3333 · IoU 0.320 · 8 samples/s · waiting for input 0.4 % · 1 s left" in lines
+    assert lines[-1] == "finished · step 4 of 4 · loss 0.25 · IoU 0.340 · 8 samples/s · waiting for input 0.4 %"
     assert len(lines) == len(set(lines))
 
 
@@ -116,7 +124,7 @@ def test_a_terminal_has_one_line_that_is_redrawn_and_the_summary_at_the_end(fini
     assert all(len(drawing) <= 80 for drawing in drawings)
     assert "4/4 · loss 0.25 · IoU 0.340 · 8 samples/s" in drawings[1]
     assert "█" in drawings[-1]
-    assert rest == ["finished · step 4 of 4 · loss 0.25 · IoU 0.340 · 8 samples/s"]
+    assert rest == ["finished · step 4 of 4 · loss 0.25 · IoU 0.340 · 8 samples/s · waiting for input 0.4 %"]
 
 
 def test_ctrl_c_in_a_terminal_ends_the_watching_below_the_bar(finished: RunFolder) -> None:
@@ -124,7 +132,9 @@ def test_ctrl_c_in_a_terminal_ends_the_watching_below_the_bar(finished: RunFolde
     code = f"from climlab_dl.plot import live\nlive.watch({str(finished.path)!r}, every=0.1)"
     lines = typed(code, interrupt_after="loss 0.25").replace("\r\n", "\n").rstrip("\n").split("\n")
     assert lines[-1].startswith("stopped watching; the training goes on")
-    assert lines[-2] == "running · step 4 of 4 · loss 0.25 · IoU 0.340 · 8 samples/s · 0 s left"
+    assert (
+        lines[-2] == "running · step 4 of 4 · loss 0.25 · IoU 0.340 · 8 samples/s · waiting for input 0.4 % · 0 s left"
+    )
     assert "Traceback" not in "".join(lines)
 
 

@@ -1,4 +1,5 @@
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -6,7 +7,7 @@ import torch
 
 from climlab_dl.climate import archive, synthetic
 from climlab_dl.climate.fields import UNLABELLED
-from climlab_dl.training.batches import Order, check_shares, split, training_batches
+from climlab_dl.training.batches import Order, check_shares, held_out_batches, split, training_batches
 from climlab_dl.training.climate_archive import ClimateArchive
 from climlab_dl.training.losses import WeightedCrossEntropy
 
@@ -86,16 +87,20 @@ def test_an_archive_read_snapshot_by_snapshot_gives_the_same_samples(labelled):
         assert all(torch.equal(a, b) for a, b in zip(kept.training[key], read.training[key], strict=True))
 
 
-@pytest.mark.slow
-def test_worker_processes_give_the_same_batches(labelled):
-    data = ClimateArchive(source=str(labelled), channels=CHANNELS, memory_gigabytes=0.0, workers=1).prepare(seed=5)
-    cpu = torch.device("cpu")
-    shuffled = Order(16, 4, accumulate=1, seed=0, epoch=1, offset=0)
-    read_ahead = list(itertools.islice(training_batches(data, shuffled, cpu), 3))
+@pytest.mark.parametrize("workers", [1, 3])
+def test_batches_read_ahead_by_threads_are_the_same(labelled, workers):
     kept = ClimateArchive(source=str(labelled), channels=CHANNELS).prepare(seed=5)
-    here = itertools.islice(training_batches(kept, shuffled, cpu), 3)
-    for ours, theirs in zip(read_ahead, here, strict=True):
+    data = replace(kept, workers=workers)
+    cpu, shuffled = torch.device("cpu"), Order(16, 4, accumulate=1, seed=0, epoch=1, offset=0)
+    pairs = [itertools.islice(training_batches(prepared, shuffled, cpu), 9) for prepared in (data, kept)]
+    for ours, theirs in zip(*pairs, strict=True):
         assert all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True))
+    held_out = zip(held_out_batches(data, 3, cpu), held_out_batches(kept, 3, cpu), strict=True)
+    numbers = []
+    for ours, theirs in held_out:
+        assert all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True))
+        numbers += ours[2].tolist()
+    assert numbers == list(range(8))
 
 
 def test_rolling_moves_fields_and_mask_together_and_differs_by_epoch(labelled):

@@ -3,6 +3,7 @@ import os
 import signal
 import time
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,9 @@ import torch
 from climlab_dl.inference.detect import Detector, detect
 from climlab_dl.models.tiramisu import Tiramisu
 from climlab_dl.parallel.allreduce import Exchange
+from climlab_dl.training.batches import Prepared
 from climlab_dl.training.checkpoint import load
+from climlab_dl.training.climate_archive import ClimateArchive
 from climlab_dl.training.folder import RunFolder
 from climlab_dl.training.loop import train
 from climlab_dl.training.losses import SoftJaccard
@@ -19,6 +22,7 @@ from climlab_dl.training.optimizers import SGD, Adam, Lamb, Larc
 from climlab_dl.training.precision import Precision
 from climlab_dl.training.run import Target
 from climlab_dl.training.schedules import Cosine, Warmup
+from climlab_dl.training.summary import Summary
 
 
 def test_a_training_learns_reports_scores_and_leaves_a_complete_folder(tiny, tmp_path):
@@ -48,6 +52,36 @@ def test_a_training_learns_reports_scores_and_leaves_a_complete_folder(tiny, tmp
     np.testing.assert_array_equal(seen.truth, first.mask[0])
     np.testing.assert_array_equal(seen.mask, detect(Detector.load(folder.latest() or ""), first).mask[0])
     np.testing.assert_array_equal(seen.lat, first.lat)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slow(ClimateArchive):
+    """An archive of which a snapshot takes a tenth of a second."""
+
+    def prepare(self, seed: int, known: dict[str, Any] | None = None) -> Prepared:
+        prepared = super().prepare(seed, known)
+        reader: Any = prepared.training.reader
+        read = reader.read
+
+        def slowly(index: int, out: np.ndarray) -> np.ndarray:
+            time.sleep(0.1)
+            return read(index, out)
+
+        reader.read = slowly
+        return prepared
+
+
+def test_the_share_of_the_time_that_is_spent_waiting_for_samples_is_told(tiny, tmp_path):
+    run = tiny(steps=4)
+    run = replace(run, data=Slow(source=run.data.source, channels=run.data.channels))
+    (report,) = list(train(run, tmp_path))
+    # Two snapshots a step, and nothing reads ahead: 0.8 s of waiting in the time of four steps.
+    busy = 4 * 2 / report.rate
+    assert 0.8 / busy <= report.waiting < 1
+    folder = RunFolder(tmp_path)
+    assert folder.progress().waiting.tolist() == [report.waiting]
+    said = str(Summary.of(folder.status(), folder.progress()))
+    assert f"samples/s · waiting for input {100 * report.waiting:.1f} %" in said
 
 
 def test_the_same_seed_gives_the_same_bits_and_another_does_not(tiny, tmp_path, assert_same):

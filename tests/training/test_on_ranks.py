@@ -35,6 +35,7 @@ def proven(mpiexec, labelled, tmp_path_factory) -> tuple[str, Path]:
         "an_overflow_on_one_rank_skips_the_step_on_both",
         "a_signal_to_one_rank_ends_both_on_the_same_step",
         "a_staged_archive_trains_to_the_same_bits",
+        "a_file_that_is_cut_short_ends_all_ranks_naming_it",
         "statistics_are_those_of_the_whole_archive",
         "universes_have_the_statistics_of_all_that_is_trained_on",
         "scores_count_each_sample_once",
