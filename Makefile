@@ -4,7 +4,7 @@ BIN := .venv/bin
 DATA ?=
 OUT ?= out
 
-.PHONY: tour lab test test-fast lint docs clean
+.PHONY: tour lab test test-fast lint docs bench clean
 
 tour: .venv/installed
 	$(BIN)/climlab-dl tour --out "$(OUT)" $(if $(DATA),--data "$(DATA)")
@@ -23,6 +23,9 @@ lint: .venv/installed
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/pyright
+
+bench: .venv/installed
+	OMP_NUM_THREADS=1 $(BIN)/climlab-dl bench all --short
 
 docs: .venv/installed
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -27,7 +27,7 @@ from climlab_dl.parallel import ranks
 from climlab_dl.performance import archives, ceilings
 from climlab_dl.performance.cases import CASES, Size
 from climlab_dl.performance.flops import count
-from climlab_dl.performance.measure import Measurement, Work, measure
+from climlab_dl.performance.measure import Measurement, Work, measure, peak_memory
 from climlab_dl.performance.records import Record, begin, markdown
 from climlab_dl.performance.steps import PUBLISHED, Published, updates
 from climlab_dl.training.batches import Order, training_batches
@@ -85,33 +85,29 @@ class Runner:
             found = make()
             self.record = replace(self.record, measurements=(*self.record.measurements, found))
             print(f"{found}, {1 / found.wall:.3g} samples/s", flush=True)
-        except (RuntimeError, ValueError, OSError) as error:
+        except Exception as error:
             self.failed[name] = next(iter(str(error).splitlines()), type(error).__name__)
             print(f"{name}: {self.failed[name]}", flush=True)
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
 
     def train(self, variant: Variant) -> Measurement:
-        """Measure updates of one network in one way."""
+        """Measure updates of one network in one way; its memory is all that the training holds."""
         published, precision = self.published(variant.network), chosen(variant.precision)
-        network, values, target = self.built(published, variant)
-        model: Any = torch.compile(network) if variant.execution == "compiled" else network
-        update = updates(model, published.cost(self.device), precision=precision, capturable=self.device.type == "cuda")
-
-        def call() -> None:
-            update(values, target)
-
-        once = graphed(call) if variant.execution == "graphs" else call
+        with peak_memory() as peak:
+            network, values, target = self.built(published, variant)
+            model: Any = torch.compile(network) if variant.execution == "compiled" else network
+            on_gpu = self.device.type == "cuda"
+            update = updates(model, published.cost(self.device), precision=precision, capturable=on_gpu)
+            once: Callable[[], object] = partial(update, values, target)
+            once = graphed(once) if variant.execution == "graphs" else once
+            once()
         flops = count(network, (1, *values.shape[1:]), convention=published.convention).training
         work = Work(call=once, samples=len(values), flops=flops, clock="wall")
         notes = {"input": list(values.shape), "flops": flops}
-        return measure(
-            str(variant),
-            work,
-            rounds=ROUNDS,
-            ceilings={"matrices": self.matrices(precision)},
-            notes=notes,
-        )
+        matrices = {"matrices": self.matrices(precision)}
+        found = measure(str(variant), work, rounds=ROUNDS, ceilings=matrices, notes=notes)
+        return replace(found, peak_bytes=peak.bytes)
 
     def feed(self, name: str, precision: str) -> Measurement:
         """Compare updates on batches from files on the node's disk with updates on one batch that is there."""
@@ -181,7 +177,7 @@ def chosen(kind: str) -> Precision:
     return Precision(kind=kind, on_cpu=True, initial_scale=1024.0)  # pyright: ignore[reportArgumentType]
 
 
-def graphed(call: Callable[[], None]) -> Callable[[], None]:
+def graphed(call: Callable[[], object]) -> Callable[[], object]:
     """Hold an update in a CUDA graph, so that its thousand kernels start by one call."""
     if not torch.cuda.is_available():
         raise RuntimeError("CUDA graphs need a GPU")
@@ -234,7 +230,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--network", choices=list(PUBLISHED), action="append", help="only these (default all)")
     options.add_argument("--execution", choices=EXECUTIONS, action="append", help="only these (default all)")
-    options.add_argument("--minutes", type=float, default=9.0, help="begin nothing after so many (default 9)")
+    options.add_argument("--minutes", type=float, default=7.0, help="begin nothing after so many (default 7)")
     options.add_argument("--toy", action="store_true", help="small networks, maps and volumes, batches of one")
     options.add_argument("--out", type=Path, default=RESULTS, help="folder (default benchmarks/results)")
     asked = options.parse_args()

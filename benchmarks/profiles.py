@@ -10,8 +10,6 @@ import argparse
 import tempfile
 from pathlib import Path
 
-import torch
-
 from climlab_dl.parallel import ranks
 from climlab_dl.performance import profiles
 from climlab_dl.performance.cases import CASES
@@ -44,7 +42,7 @@ def main() -> None:
             case = CASES[name](asked.size, place)
             seconds = HOT[name](case.work.call)
             about = ", ".join(f"{key} {value}" for key, value in case.notes.items())
-            title = f"{name}: {about}; {torch.get_num_threads()} thread(s), {case.work.samples} sample(s)"
+            title = f"{name}: {about}; {case.work.samples} a call"
             path = profiles.draw(seconds, title, asked.out / f"{name.replace(' ', '_')}.png")
             print(f"{path}: {seconds.sum():.3g} s; {', '.join(f'{k} {v:.3g}' for k, v in seconds.head(5).items())}")
 
