@@ -11,9 +11,9 @@ from typing import Literal
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.device_mesh import DeviceMesh
 
 from climlab_dl.parallel import ranks
+from climlab_dl.parallel.nodes import Nodes
 
 _COMPRESSED = {"fp16": torch.float16, "bf16": torch.bfloat16}
 
@@ -77,6 +77,7 @@ class _Bucket:
             start += parameter.numel()
         self.work: dist.Work | None = None
         self.travels = False
+        self.crosses = False  # between nodes
 
     def attach(self) -> None:
         """Make this buffer the parameters' gradient."""
@@ -100,10 +101,11 @@ class GradientExchange:
     def __init__(self, exchange: Exchange, parameters: list[nn.Parameter]) -> None:
         self.exchange = exchange
         self.parameters = parameters
-        self.mesh = _mesh(exchange.ranks_per_node) if exchange.route == "hierarchical" and ranks.size() > 1 else None
+        hierarchical = exchange.route == "hierarchical" and ranks.size() > 1
+        self.nodes = Nodes(exchange.ranks_per_node) if hierarchical else None
         like = _COMPRESSED.get(exchange.compression)
         groups = _grouped(parameters, int(exchange.bucket_megabytes * 2**20))
-        multiple = 1 if self.mesh is None else self.mesh.size(1)
+        multiple = 1 if self.nodes is None else self.nodes.here
         self._sets = [
             [_Bucket(group, multiple=multiple, like=like) for group in groups] for _ in range(1 + exchange.lag)
         ]
@@ -164,6 +166,7 @@ class GradientExchange:
         if not self.exchange.lag:
             self._complete(self._filling)
             return about
+        self._cross(self._filling, wait=True)  # It is across nodes that there is a step's time for.
         ready = self._sets[1 - self._turn]
         self._complete(ready)
         for bucket in ready:
@@ -216,27 +219,41 @@ class GradientExchange:
         if ranks.size() == 1:
             return
         with ranks.collective("gradients"):
-            if self.mesh is None:
+            if self.nodes is None:
                 bucket.work = dist.all_reduce(bucket.sent, async_op=True)
             else:
-                group = self.mesh.get_group(1)
-                bucket.work = dist.reduce_scatter_single(self._shard(bucket), bucket.sent, group=group, async_op=True)
+                shard = self.nodes.shard(bucket.sent)
+                bucket.work = dist.reduce_scatter_single(shard, bucket.sent, group=self.nodes.within, async_op=True)
+        self._cross(self._filling[: self._launched], wait=False)
 
-    def _shard(self, bucket: _Bucket) -> Tensor:
-        assert self.mesh is not None
-        return bucket.sent.chunk(self.mesh.size(1))[self.mesh.get_local_rank(1)]
+    def _cross(self, buckets: list[_Bucket], *, wait: bool) -> None:
+        """Send across nodes what has been added up within them, in the order of the buckets.
+
+        Without waiting, those that are ready by now: when that is differs between ranks, but not the order. The last
+        leg has to wait for all, because the ranks of a node would begin it at different buckets.
+        """
+        if self.nodes is None:
+            return
+        for bucket in buckets:
+            if bucket.crosses:
+                continue
+            if bucket.work is None or not (wait or bucket.work.is_completed()):
+                return
+            bucket.wait()
+            with ranks.collective("gradients across nodes"):
+                shard = self.nodes.shard(bucket.sent)
+                bucket.work = dist.all_reduce(shard, group=self.nodes.across, async_op=True)
+            bucket.crosses = True
 
     def _complete(self, buckets: list[_Bucket]) -> None:
-        if self.mesh is not None and buckets[0].work is not None:
+        if self.nodes is not None and buckets[0].work is not None:
+            self._cross(buckets, wait=True)
             for bucket in buckets:
                 bucket.wait()
-                with ranks.collective("gradients across nodes"):
-                    bucket.work = dist.all_reduce(self._shard(bucket), group=self.mesh.get_group(0), async_op=True)
-            for bucket in buckets:
-                bucket.wait()
+                bucket.crosses = False
                 with ranks.collective("gradients within the node"):
-                    shard, group = self._shard(bucket).clone(), self.mesh.get_group(1)
-                    bucket.work = dist.all_gather_single(bucket.sent, shard, group=group, async_op=True)
+                    shard = self.nodes.shard(bucket.sent).clone()
+                    bucket.work = dist.all_gather_single(bucket.sent, shard, group=self.nodes.within, async_op=True)
         for bucket in buckets:
             bucket.wait()
             if bucket.travels and bucket.sent is not bucket.flat:
@@ -261,18 +278,3 @@ def _grouped(parameters: list[nn.Parameter], size: int) -> list[list[nn.Paramete
         groups[-1].append(parameter)
         filled += parameter.numel() * parameter.element_size()
     return groups
-
-
-def _mesh(ranks_per_node: int | None) -> DeviceMesh:
-    """Ranks as rows of one node each."""
-    here = ranks.world()
-    places = ranks.gather(torch.tensor([here.node, here.rank]), "layout of nodes")
-    nodes: dict[int, list[int]] = {}
-    for node, rank in (place.tolist() for place in places):
-        nodes.setdefault(node if ranks_per_node is None else rank // ranks_per_node, []).append(rank)
-    if len({len(members) for members in nodes.values()}) != 1:
-        raise ValueError(
-            f"the hierarchical route needs as many ranks on each node, found {[len(m) for m in nodes.values()]}; "
-            "start as many on each, or use route='flat'"
-        )
-    return DeviceMesh(ranks.device().type, list(nodes.values()), mesh_dim_names=("nodes", "ranks"))

@@ -206,10 +206,9 @@ def stage(
                 )
     with ranks.together("opening the staged samples"):
         staged = Staged(own)
-    there = np.array([number in staged for number in range(plan.count)])
-    lacking = _lacking(plan, node, leads, there)
+    lacking = _Lacking(plan, node, staged if leads else None)
     read_count = received = 0
-    for share in _rounds(sorted(lacking), here.size):
+    for share in _rounds(lacking.numbers(), here.size):
         mine, sample = share[here.rank], np.zeros(0, dtype=np.uint8)
         with ranks.together("reading samples to stage"):
             if mine is not None:
@@ -224,18 +223,44 @@ def checksum(sample: np.ndarray) -> int:
     return zlib.crc32(sample.data) or 1
 
 
-def _lacking(plan: Plan, node: int, leads: bool, there: np.ndarray) -> dict[int, list[int]]:
-    """For each sample that some node lacks, the ranks that lead those nodes."""
-    report = torch.from_numpy(np.append(there, [leads, False]).astype(np.int64))
-    report[-1] = node
-    lacking: dict[int, list[int]] = {}
-    for rank, other in enumerate(ranks.gather(report, "what is staged already")):
-        if not other[-2]:
-            continue
-        for number in plan.held_by(int(other[-1])):
-            if not other[number]:
-                lacking.setdefault(int(number), []).append(rank)
-    return lacking
+class _Lacking:
+    """Which node lacks which sample, a bit for each; the same on all ranks.
+
+    Parameters
+    ----------
+    plan
+        What each node is to hold.
+    node
+        This rank's.
+    staged
+        What is there already, on the rank that leads the node; None on the others.
+    """
+
+    def __init__(self, plan: Plan, node: int, staged: Staged | None) -> None:
+        here = np.zeros(plan.count, dtype=np.uint8)
+        if staged is not None:
+            here[[number for number in staged.held if int(number) not in staged]] = 1
+        bits, leaders = np.packbits(here), torch.zeros(plan.nodes, dtype=torch.int64)
+        table = torch.zeros((plan.nodes, len(bits)), dtype=torch.uint8)
+        if staged is not None:
+            table[node], leaders[node] = torch.from_numpy(bits), ranks.rank()
+        self._table = ranks.largest(table, "what is staged already").numpy()
+        self._leaders = ranks.largest(leaders, "who leads the nodes").numpy()
+        self._here, self._count = here, plan.count
+
+    def numbers(self) -> list[int]:
+        """List the samples that some node lacks, rising."""
+        anywhere = np.unpackbits(np.bitwise_or.reduce(self._table, axis=0), count=self._count)
+        return np.flatnonzero(anywhere).tolist()
+
+    def leaders(self, number: int) -> list[int]:
+        """List the ranks that lead the nodes which lack a sample."""
+        bit = 0x80 >> number % 8
+        return self._leaders[self._table[:, number // 8] & bit > 0].tolist()
+
+    def here(self, number: int) -> bool:
+        """Whether it is this rank that a sample has to be sent to."""
+        return bool(self._here[number])
 
 
 def _rounds(numbers: list[int], size: int) -> Iterator[list[int | None]]:
@@ -264,23 +289,21 @@ def _packed(sample: tuple[np.ndarray, np.ndarray], plan: Plan) -> np.ndarray:
     return np.concatenate(as_bytes)
 
 
-def _deliver(
-    share: list[int | None], sample: np.ndarray, lacking: dict[int, list[int]], staged: Staged, plan: Plan
-) -> int:
+def _deliver(share: list[int | None], sample: np.ndarray, lacking: _Lacking, staged: Staged, plan: Plan) -> int:
     """Send this rank's sample to the nodes that lack it, and keep what comes for this node."""
     me, outgoing, incoming = ranks.rank(), [], []
     with ranks.collective("exchange of samples"):
-        for source, number in enumerate(share):
-            if number is None:
-                continue
-            for destination in lacking[number]:
-                if source == me == destination:
-                    staged.put(number, sample)
-                elif source == me:
+        mine = share[me]
+        if mine is not None:
+            for destination in lacking.leaders(mine):
+                if destination == me:
+                    staged.put(mine, sample)
+                else:
                     outgoing.append(dist.isend(torch.from_numpy(sample), destination))
-                elif destination == me:
-                    buffer = torch.empty(plan.sample_bytes, dtype=torch.uint8)
-                    incoming.append((number, buffer, dist.irecv(buffer, source)))
+        for source, number in enumerate(share):
+            if number is not None and source != me and lacking.here(number):
+                buffer = torch.empty(plan.sample_bytes, dtype=torch.uint8)
+                incoming.append((number, buffer, dist.irecv(buffer, source)))
         for number, buffer, work in incoming:
             work.wait()
             staged.put(number, buffer.numpy())

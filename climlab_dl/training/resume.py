@@ -1,10 +1,13 @@
-"""What a checkpoint holds beside the network, so that a resumed training repeats the uninterrupted one bit by bit."""
+"""What a checkpoint holds beside the network, so that a resumed training repeats the uninterrupted one bit by bit.
 
-import contextlib
+Nothing of it grows with the number of ranks: each step begins its random numbers anew, and the running statistics are
+the same on all ranks.
+"""
+
 import logging
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -17,30 +20,53 @@ logger = logging.getLogger(__name__)
 _COUNTERS = ("step", "epoch", "offset", "best", "stale_evaluations", "loss_sum", "loss_count")
 
 
+class RunningStatistics:
+    """Floating-point buffers of a network, such as batch normalisation's, kept the same on all ranks.
+
+    Parameters
+    ----------
+    model
+        The network; its buffers are the same on all ranks by now.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self._buffers = [buffer for buffer in model.buffers() if buffer.is_floating_point()]
+        self._before = self._joined()
+
+    def average(self) -> None:
+        """Average over ranks what a step has changed: each rank has seen other samples."""
+        if ranks.size() == 1 or not self._buffers:
+            return
+        # Of the change and not of the values, so that what does not change keeps every bit.
+        self._before += ranks.mean(self._joined() - self._before, "running statistics")
+        parts = self._before.split([buffer.numel() for buffer in self._buffers])
+        for buffer, part in zip(self._buffers, parts, strict=True):
+            buffer.copy_(part.reshape(buffer.shape))
+
+    def _joined(self) -> Tensor:
+        return torch.cat([buffer.flatten().float() for buffer in self._buffers]) if self._buffers else torch.empty(0)
+
+
+def begin_randomness(seed: int, step: int) -> None:
+    """Begin the random numbers of a step, of which each rank has others."""
+    torch.manual_seed(int(np.random.SeedSequence([seed, ranks.rank(), step]).generate_state(1, np.uint64)[0]))
+
+
 def network(session: "Session") -> dict[str, Any]:
     """Return what whoever uses the network needs: the run, its weights and the statistics to normalise with."""
-    with averaged_buffers(session.model):
-        model = {name: tensor.detach().cpu().clone() for name, tensor in session.model.state_dict().items()}
+    model = {name: tensor.detach().cpu().clone() for name, tensor in session.model.state_dict().items()}
     return {"run": session.run.to_json(), "step": session.step, "model": model, "statistics": session.data.facts}
 
 
 def whole(session: "Session") -> dict[str, Any]:
-    """Return what a training on as many ranks resumes from; every rank calls this, for each has its own part."""
-    # One element more, because a network without running statistics would gather nothing.
-    own = torch.cat([torch.zeros(1), *(buffer.flatten().float().cpu() for buffer in _buffers(session.model))])
-    state = network(session) | {name: getattr(session, name) for name in _COUNTERS}
-    state |= {
+    """Return what a training resumes from."""
+    return network(session) | {name: getattr(session, name) for name in _COUNTERS} | {
         "ranks": ranks.size(),
         "samples_per_step": session.samples_per_step,
         "optimizer": session.optimizer.state_dict(),
         "scaler": session.scaler.state(),
         "lag": session.exchange.state(),
-        "rng": ranks.gather(torch.get_rng_state(), "random states"),
-        "buffers": ranks.gather(own, "running statistics of each rank"),
-    }
-    if session.device.type == "cuda":
-        state["cuda_rng"] = ranks.gather(torch.cuda.get_rng_state(session.device), "random states of GPUs")
-    return state
+    }  # fmt: skip
 
 
 def restore(session: "Session", saved: dict[str, Any]) -> None:
@@ -52,37 +78,10 @@ def restore(session: "Session", saved: dict[str, Any]) -> None:
     for name in _COUNTERS:
         setattr(session, name, saved[name])
     session.message = f"resumed after step {session.step}"
-    if saved["ranks"] == ranks.size():
-        torch.set_rng_state(saved["rng"][ranks.rank()])
-        if "cuda_rng" in saved and session.device.type == "cuda":
-            torch.cuda.set_rng_state(saved["cuda_rng"][ranks.rank()], session.device)
-        buffers = _buffers(session.model)
-        own = saved["buffers"][ranks.rank()][1:].split([buffer.numel() for buffer in buffers])
-        for buffer, part in zip(buffers, own, strict=True):
-            buffer.copy_(part.reshape(buffer.shape))
-    else:
-        session.message += f" on {ranks.size()} ranks instead of {saved['ranks']}, with new random streams"
-        torch.manual_seed(session.run.seed + 1_000_003 * (ranks.rank() + 1) + session.step)
+    if saved["ranks"] != ranks.size():
+        session.message += f" on {ranks.size()} ranks instead of {saved['ranks']}"
     if saved["samples_per_step"] != session.samples_per_step:
         session.message += f", {session.samples_per_step} samples a step instead of {saved['samples_per_step']}"
         if session.offset + session.shared_per_step > len(session.data.training):
             session.epoch, session.offset = session.epoch + 1, 0
     (logger.info if saved["ranks"] == ranks.size() else logger.warning)("%s", session.message)
-
-
-@contextlib.contextmanager
-def averaged_buffers(model: nn.Module) -> Iterator[None]:
-    """Average running statistics over ranks in the body: each rank has seen other samples."""
-    buffers = _buffers(model)
-    own = [buffer.clone() for buffer in buffers]
-    for buffer in buffers if ranks.size() > 1 else ():
-        buffer.copy_(ranks.mean(buffer, "running statistics"))
-    try:
-        yield
-    finally:
-        for buffer, before in zip(buffers, own, strict=True):
-            buffer.copy_(before)
-
-
-def _buffers(model: nn.Module) -> list[Tensor]:
-    return [buffer for buffer in model.buffers() if buffer.is_floating_point()]

@@ -124,13 +124,12 @@ class Session:
         self._opened.callback(self.exchange.close)
         self.optimizer = run.optimizer.build(parameters)
         self.scaler = self.precision.scaler()
-        # Each rank drops other neurons; the first draw of a stream is remote from that of its neighbour.
-        torch.manual_seed(run.seed + 1_000_003 * (ranks.rank() + 1))
 
     def _resume(self) -> None:
         if self.saved:
             resume.restore(self, self.saved)
         del self.saved
+        self._running = resume.RunningStatistics(self.model)
         left = self.steps_per_epoch - self.offset // self.shared_per_step
         if self.run.epochs is not None:
             self.steps = self.step + left + (self.run.epochs - self.epoch) * self.steps_per_epoch
@@ -169,6 +168,7 @@ class Session:
     def micro_batches(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield the (samples, targets) of one step; the last one's gradients travel while they are computed."""
         self.numbers = []
+        resume.begin_randomness(self.run.seed, self.step + 1)
         self._profiler.before(self.step + 1)
         if self.offset == 0:
             self._mark("epoch_start", epoch_num=self.epoch)
@@ -200,6 +200,7 @@ class Session:
 
     def update(self, overflow: bool) -> None:
         """Apply the gradient that the ranks have agreed on, unless it overflowed."""
+        self._running.average()
         about = self.exchange.receive(scale=self.scaler.scale, overflow=float(overflow))
         if about is not None and not about["overflow"]:
             if about["scale"] != 1:
@@ -235,7 +236,7 @@ class Session:
         metrics = self.data.metrics()
         self._mark("eval_start", epoch_num=epoch)
         self.model.eval()
-        with resume.averaged_buffers(self.model), ranks.together("evaluation"), torch.no_grad():
+        with ranks.together("evaluation"), torch.no_grad():
             for values, target, _ in held_out_batches(self.data, self.run.batch_size, self.device):
                 with self.precision.autocast(self.device):
                     prediction = self.model(values)

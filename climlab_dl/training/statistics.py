@@ -1,7 +1,7 @@
 """Mean, spread and range of every channel, and how common each class is: one streaming pass, merged exactly."""
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -96,17 +96,15 @@ class Statistics:
         )
 
     def over_ranks(self) -> "Statistics":
-        """Statistics of what all ranks have seen, the same on each: merged in the order of ranks."""
-        parts = [[self.count], self.mean, self.deviation, self.minimum, self.maximum, self.class_counts]
-        ends = np.cumsum([len(part) for part in parts])[:-1]
-        packed = torch.from_numpy(np.concatenate(parts))
-        return merged(self._like(np.split(p.numpy(), ends)) for p in ranks.gather(packed, "statistics"))
-
-    def _like(self, parts: Sequence[np.ndarray]) -> "Statistics":
-        count, mean, deviation, minimum, maximum, class_counts = parts
+        """Statistics of what all ranks have seen, the same on each, by sums that do not grow with their number."""
+        sums = np.concatenate([[self.count], self.count * self.mean, self.class_counts])
+        count, *sums = np.split(_of_ranks(ranks.sum, sums), [1, 1 + len(self.mean)])
+        mean = sums[0] / max(count[0], 1)
+        deviation = self.deviation + self.count * np.square(self.mean - mean)
+        ends = _of_ranks(ranks.largest, np.concatenate([-self.minimum, self.maximum]))
         return Statistics(
-            channels=self.channels, count=float(count[0]), mean=mean, deviation=deviation, minimum=minimum,
-            maximum=maximum, class_counts=class_counts,
+            channels=self.channels, count=float(count[0]), mean=mean, deviation=_of_ranks(ranks.sum, deviation),
+            minimum=-ends[: len(mean)], maximum=ends[len(mean) :], class_counts=sums[1],
         )  # fmt: skip
 
     def facts(self) -> dict[str, Any]:
@@ -188,3 +186,7 @@ class Statistics:
 def merged(parts: Iterable[Statistics]) -> Statistics:
     """Merge statistics of disjoint parts, from left to right."""
     return functools.reduce(Statistics.merge, parts)
+
+
+def _of_ranks(reduce: Callable[[torch.Tensor, str], torch.Tensor], values: np.ndarray) -> np.ndarray:
+    return reduce(torch.from_numpy(values), "statistics").numpy()
