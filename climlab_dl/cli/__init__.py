@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from climlab_dl.cli import bench, climate, drawing, results, scaling, tours  # noqa: F401 (verbs announce themselves)
+from climlab_dl.cli import climate, drawing, results, tours  # noqa: F401 (verbs announce themselves)
 from climlab_dl.cli.app import app, registry, wrong_use
 from climlab_dl.cli.batch import add_training
 from climlab_dl.cli.shell import in_shell
@@ -31,7 +31,7 @@ def main() -> None:
     try:
         with _terminated_as_interrupted():
             app.cli(prog="climlab-dl", description=__doc__, registry=registry)
-    except (OSError, ValueError, RuntimeError) as error:
+    except (ImportError, OSError, ValueError, RuntimeError) as error:
         # Under mpiexec, one rank tells of what ends them all.
         sys.exit(f"climlab-dl: {in_shell(str(error), verb)}" if tells(error) else 1)
     except KeyboardInterrupt as interrupt:

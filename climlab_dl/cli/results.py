@@ -1,4 +1,4 @@
-"""Verbs for what trainings leave and for the machine: runs, report, infer, stats, doctor."""
+"""Verbs for what trainings leave and for the machine: runs, report, infer, stats, export, doctor."""
 
 import json
 import shutil
@@ -140,6 +140,27 @@ def stats(files: Files, /, *, out: Path | None = None, as_json: AsJson = False) 
         )
     if out is not None:
         found.save_deepcam(out)
+
+
+@app.command
+def export(run: Positional[Path], /, *, out: Path, size: tuple[int, ...] = ()) -> None:
+    """Write a trained network for other programs: ONNX, torch.export, safetensors.
+
+    ONNX and torch.export take fields in their units, or counts, and hold the whole calculation; names, units and the
+    means to fill gaps with are in the metadata. The weights in safetensors are taken by detect and infer as well.
+
+    Example: climlab-dl export runs/deeplab --out deeplab.onnx
+
+    Args:
+        run: A run's folder, of which the best checkpoint is taken, or a checkpoint.
+        out: ``*.onnx``, ``*.pt2`` or ``*.safetensors``.
+        size: Rows and columns, or voxels on three sides, of what the network will look at; by default as in training.
+    """
+    from climlab_dl.inference import export as exported
+
+    if out.suffix not in exported.SUFFIXES:
+        wrong_use(f"--out {out} ends in {out.suffix!r}; a network is exported as {', '.join(exported.SUFFIXES)}")
+    print(exported.write(run, out, size=size or None))
 
 
 @app.command

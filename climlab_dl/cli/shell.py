@@ -14,6 +14,7 @@ _OTHERS = (
     ("archive.open converts units, archive.check finds such values", "climlab-dl check finds such values"),
     ("layout='deepcam' or layout='climatenet'", "--layout deepcam or --layout climatenet"),
     ("missing='mean'", "--missing mean"),
+    ("give size=, such as (64, 64, 64)", "give --size, such as --size 64 64 64"),
     (" are for events.read_tracks.)", " are read in Python, with climlab_dl.events.read_tracks.)"),
 )
 _NAMES = re.compile(r"names=\{'(?P<theirs>[^']*)': (?:'(?P<ours>[^']*)'|None)\}(?: to archive\.open)?")

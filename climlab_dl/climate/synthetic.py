@@ -82,7 +82,7 @@ def atmosphere(times: int = 8, shape: tuple[int, int] = (48, 96), seed: int = 0)
     }
     made = xr.Dataset(coords=coords, attrs={"title": "Synthetic atmosphere with planted storms", "seed": seed})
     for name in CAM5:
-        about = {"units": FIELDS[name].unit, "long_name": FIELDS[name].long_name}
+        about = FIELDS[name].attributes
         made[name] = ("time", "lat", "lon"), np.stack([fields[name] for fields, _ in snapshots]), about
     flags = {"flag_values": np.arange(len(CLASSES), dtype=np.int8), "flag_meanings": " ".join(CLASSES)}
     made["mask"] = ("time", "lat", "lon"), np.stack([mask for _, mask in snapshots]), flags

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from climlab_dl.files import beside
+from climlab_dl.training import portable
 
 FORMAT = 1
 
@@ -39,7 +40,7 @@ def save(path: Path, state: dict[str, Any]) -> None:
 
 
 def load(path: Path | str) -> dict[str, Any]:
-    """Read a checkpoint to the CPU.
+    """Read a checkpoint to the CPU; one that was exported to ``*.safetensors`` has the network only.
 
     Raises
     ------
@@ -53,6 +54,8 @@ def load(path: Path | str) -> dict[str, Any]:
         raise FileNotFoundError(
             f"{path} does not exist; give a run's folder, or one of the *.pt files in its checkpoints/"
         )
+    if path.suffix == portable.SUFFIX:
+        return portable.read(path)
     if path.suffix != ".pt":
         raise ValueError(f"{path} is no checkpoint; give a run's folder, or one of the *.pt files in its checkpoints/")
     try:
