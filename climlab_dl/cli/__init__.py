@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from climlab_dl.cli import climate, drawing, results, tours  # noqa: F401 (verbs announce themselves)
+from climlab_dl.cli import bench, climate, drawing, results, scaling, tours  # noqa: F401 (verbs announce themselves)
 from climlab_dl.cli.app import app, registry, wrong_use
 from climlab_dl.cli.batch import add_training
 from climlab_dl.cli.shell import in_shell
