@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+import h5py
+import numpy as np
 import pytest
 
 from climlab_dl import archive, synthetic
@@ -69,6 +71,19 @@ def test_small_networks_are_scored(benchmark, tmp_path):
     source = archive.save(synthetic.atmosphere(times=9, shape=(32, 64), seed=0).drop_vars("mask"), tmp_path / "in.nc")
     _, said = benchmark("small_networks", tmp_path / "out", "--archive", source, "--run", "small_deeplab", "--steps", 1)
     assert "small_deeplab step 1: river" in said
+
+
+def test_input_is_timed_and_its_bytes_are_those_of_the_files(benchmark, tmp_path):
+    module, said = benchmark("input", "--rows", 24, "--side", 8, "--rounds", 1, "--folder", tmp_path)
+    found = module.sources(tmp_path, 24, 8)
+    for name in found:
+        assert f"| {name} | " in said
+    with h5py.File(found["DeepCAM HDF5, 16 fields"].files[0]) as file:
+        read = [np.asarray(file[name]).nbytes for name in ("climate/data", "climate/labels_0")]
+    assert found["DeepCAM HDF5, 16 fields"].payload == sum(read)
+    with h5py.File(found["ClimateNet NetCDF, 4 fields"].files[0]) as file:
+        read = [np.asarray(file[name]).nbytes for name in (*module.FOUR, "LABELS")]
+    assert found["ClimateNet NetCDF, 4 fields"].payload == sum(read)
 
 
 @pytest.mark.slow
