@@ -15,6 +15,7 @@ import itertools
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -121,25 +122,24 @@ class Runner:
                 source=str(file.parent), held_out=0.5, memory_gigabytes=0, stage_to=f"{folder}/node", stage_as="float16"
             ).prepare(0)
             order = Order(len(data.training), 1, accumulate=1, seed=0, epoch=1, offset=0)
-            given = training_batches(data, order, self.device)
-
             samples = 2 if self.toy else FED
-
-            def fed() -> None:
-                for _ in range(samples):
-                    sample, mask, _ = next(given)
-                    update(sample.contiguous(memory_format=torch.channels_last), mask)
-
-            def held() -> None:
-                for _ in range(samples):
-                    update(values[:1], target[:1])
-
             size = float(file.stat().st_size)
-            return measure(
-                f"{name} {precision} fed from files",
-                Work(call=fed, samples=samples, bytes=size, clock="wall"), rounds=ROUNDS,
-                ceilings={"one batch in memory": Work(call=held, samples=samples, bytes=size, clock="wall")},
-            )  # fmt: skip
+            with closing(training_batches(data, order, self.device)) as given:
+
+                def fed() -> None:
+                    for _ in range(samples):
+                        sample, mask, _ = next(given)
+                        update(sample.contiguous(memory_format=torch.channels_last), mask)
+
+                def held() -> None:
+                    for _ in range(samples):
+                        update(values[:1], target[:1])
+
+                return measure(
+                    f"{name} {precision} fed from files",
+                    Work(call=fed, samples=samples, bytes=size, clock="wall"), rounds=ROUNDS,
+                    ceilings={"one batch in memory": Work(call=held, samples=samples, bytes=size, clock="wall")},
+                )  # fmt: skip
 
     def case(self, name: str) -> Measurement:
         """Measure a case of `climlab-dl bench` on this device."""
