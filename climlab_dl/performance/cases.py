@@ -89,8 +89,10 @@ def _climate_input(
             source=str(file.parent), channels=channels, held_out=0.5, roll=False, memory_gigabytes=0, workers=0,
             stage_to=str(folder / "node") if staged else None, stage_as="float16",
         )  # fmt: skip
-        # Of a NetCDF file only the fields that are asked for, in float32, and the mask, a byte a cell, are read.
-        payload = rows * columns * (4 * len(channels) + 1) if layout == "netcdf" else file.stat().st_size
+        # A DeepCAM file is read whole; of NetCDF only the fields that are asked for, in float32, of what is staged all,
+        # in float16, and of both a mask of a byte a cell.
+        cells = rows * columns * ((2 if staged else 4) * len(channels) + 1)
+        payload = file.stat().st_size if layout == "deepcam" and not staged else cells
         return _batches(data, file, payload, samples=2 if size == "toy" else 4)
 
     return prepare

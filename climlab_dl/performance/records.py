@@ -167,10 +167,13 @@ def _processor() -> str:
 def _row(each: Measurement) -> list[Any]:
     shares = "; ".join(f"{share} {name}" for name, share in each.of_ceilings.items())
     return [
-        each.case, each.wall * 1e3, each.cpu * 1e3, each.flops_per_second and each.flops_per_second / 1e9,
-        each.bytes_per_second and each.bytes_per_second / 1e9, shares or None,
-        each.peak_bytes and each.peak_bytes / 2**20, each.samples,
+        each.case, each.wall * 1e3, each.cpu * 1e3, _in(1e9, each.flops_per_second), _in(1e9, each.bytes_per_second),
+        shares, _in(2**20, each.peak_bytes), each.samples,
     ]  # fmt: skip
+
+
+def _in(unit: float, value: float | None) -> float:
+    return float("nan") if value is None else value / unit
 
 
 def _cell(value: object) -> str:

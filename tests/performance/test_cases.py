@@ -85,6 +85,12 @@ def test_as_many_bytes_are_read_as_the_samples_files_hold(name, tmp_path):
     assert 0.9 * expected < read < 1.3 * expected
 
 
+def test_a_staged_sample_is_what_lies_on_the_nodes_disk(tmp_path):
+    case = CASES["input staged"]("toy", tmp_path)
+    [samples] = tmp_path.rglob("samples")  # of one: the other snapshot is held out
+    assert case.work.bytes == samples.stat().st_size
+
+
 @pytest.mark.mpi
 def test_ranks_exchange_a_whole_gradient():
     found = measure_alone("allreduce flat", "toy", 1, launcher=(mpiexec(), "-n", "2"))
