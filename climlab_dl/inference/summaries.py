@@ -14,6 +14,7 @@ from climlab_dl.cosmology.spectrum import Ridge
 from climlab_dl.cosmology.volumes import Volume
 from climlab_dl.training import checkpoint
 from climlab_dl.training.folder import checkpoint_of
+from climlab_dl.training.precision import Precision
 from climlab_dl.training.run import Run
 from climlab_dl.training.universes import Universes
 
@@ -36,6 +37,8 @@ class Summaries:
     symmetries
         Over how many of the cube's 48 symmetries the estimates are averaged: physics does not care how a box is turned,
         and the network's own remaining preference averages out.
+    precision
+        What the networks compute in: as they were trained, where this device can.
     source
         The checkpoint.
     head
@@ -51,6 +54,7 @@ class Summaries:
     target_std: Array = field(repr=False)
     log1p: bool = True
     symmetries: int = 8
+    precision: Precision = field(default=Precision(), repr=False)
     source: Path
     head: Ridge | None = field(default=None, repr=False)
 
@@ -108,6 +112,7 @@ class Summaries:
             target_std=np.asarray(facts["target_std"], dtype=np.float64),
             log1p=bool(facts["log1p"]),
             symmetries=symmetries,
+            precision=run.precision.usable(torch.device(device)),
             source=path,
         )
 
@@ -162,7 +167,7 @@ class Summaries:
         found = []
         for index in np.linspace(0, 48, self.symmetries, endpoint=False).astype(int):
             turned = np.ascontiguousarray(np.moveaxis(volumes.symmetry(normal, int(index)), -1, 0))
-            with torch.inference_mode():
+            with torch.inference_mode(), self.precision.autocast(device):
                 found.append(function(torch.from_numpy(turned)[None].to(device))[0].double().cpu().numpy())
         return np.mean(found, axis=0)
 

@@ -42,7 +42,7 @@ class Precision:
         if self.kind not in _HALF or device.type != "cpu" or self.on_cpu or native(_HALF[self.kind]):
             return self
         logger.warning(
-            "this CPU has no native %s arithmetic and would be about ten times slower: training in fp32. "
+            "this CPU has no native %s arithmetic and would be about ten times slower: computing in fp32. "
             "Precision(kind=%r, on_cpu=True) insists.", self.kind, self.kind,
         )  # fmt: skip
         return Precision()

@@ -11,6 +11,7 @@ from climlab_dl.models.cosmoflow import CosmoFlow
 from climlab_dl.training.loop import train
 from climlab_dl.training.losses import MSE
 from climlab_dl.training.optimizers import AdamW
+from climlab_dl.training.precision import Precision, native
 from climlab_dl.training.run import Run
 from climlab_dl.training.universes import Universes
 
@@ -154,6 +155,20 @@ def test_an_ensemble_gives_the_mean_of_its_networks_and_knows_its_universes(trai
         pass
     with pytest.raises(ValueError, match="not trained on the same universes"):
         Summaries.load(folder, tmp_path / "other")
+
+
+@pytest.mark.slow
+def test_a_network_trained_in_half_precision_is_asked_in_it_where_the_cpu_can(trained, tmp_path):
+    run = replace(trained[1], precision=Precision(kind="bf16"), steps=2)
+    for _ in train(run, tmp_path / "run"):
+        pass
+    network = Summaries.load(tmp_path / "run", symmetries=2)
+    assert network.precision.kind == ("bf16" if native(torch.bfloat16) else "fp32")
+    volume = next(volumes.read(run.data.files()["held_out"][0]))
+    whole = replace(network, precision=Precision())
+    # Eight bits of mantissa, and a few layers: a hundredth of the parameters' ranges.
+    np.testing.assert_allclose(network(volume), whole(volume), atol=0.01)
+    assert Summaries.load(trained[0]).precision.kind == "fp32"
 
 
 @pytest.mark.slow
