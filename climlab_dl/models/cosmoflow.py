@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from climlab_dl.models.convolve import as_read
 from climlab_dl.models.layers import check_choice, check_dropout, check_positive
 from climlab_dl.models.regression import Bound, Standardise
 
@@ -210,6 +211,7 @@ class CosmoFlowNetwork(nn.Module):
     def features(self, volumes: Float[Tensor, "batch channels x y z"]) -> Float[Tensor, "batch features"]:
         """Say what the convolutions find in each volume: what is standardised and goes into the dense part."""
         self.check(volumes)
+        volumes = as_read(volumes)
         if self.description.averaged == "every":
             return self.averages(volumes)
         features = self.convolutions(volumes)

@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from climlab_dl.models.convolve import as_read
 from climlab_dl.models.layers import (
     Affine,
     Conv2d,
@@ -256,5 +257,6 @@ class DeepLabNetwork(nn.Module):
     def forward(self, fields: Float[Tensor, "batch channels lat lon"]) -> Float[Tensor, "batch classes lat lon"]:
         """Logits of each class at each pixel."""
         check_fields(fields, network="DeepLab", channels=self.channels, stride=self.stride)
+        fields = as_read(fields)
         deep, low_level = self.encoder(fields)
         return self.decoder(self.pyramid(deep), low_level, fields)

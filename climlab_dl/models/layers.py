@@ -11,6 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from climlab_dl.models.convolve import Way, convolve
+
 Padding = Literal["periodic", "zeros"]
 """What lies beyond the map's edge: longitude wraps ("periodic") or not ("zeros"); beyond the poles there is nothing."""
 
@@ -118,7 +120,14 @@ class Conv2d(nn.Conv2d):
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002  the name is torch's
         """Convolve ``(batch, channels, lat, lon)``."""
-        return super().forward(wrap(input, self.seam, self.seam) if self.seam else input)
+        if torch.compiler.is_compiling():  # a compiler decides for itself what to keep, and how
+            return super().forward(wrap(input, self.seam, self.seam) if self.seam else input)
+        return convolve((input,), self.weight, self.bias, self.way)
+
+    @property
+    def way(self) -> Way:
+        """How the kernel moves over the map."""
+        return Way(self.stride, self.padding, self.dilation, groups=self.groups, west=self.seam, east=self.seam)
 
 
 class Upsample2d(nn.ConvTranspose2d):
@@ -135,9 +144,13 @@ class Upsample2d(nn.ConvTranspose2d):
 
     def forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:  # noqa: A002  the name is torch's
         """Double ``(batch, channels, lat, lon)`` in both directions."""
-        if not self.periodic:
-            return super().forward(input, output_size)
-        return super().forward(wrap(input, 0, 1))[..., :-1]
+        seam = int(self.periodic)
+        if torch.compiler.is_compiling():
+            doubled = super().forward(wrap(input, 0, seam))
+        else:
+            way = Way(self.stride, self.padding, (1, 1), True, self.output_padding, east=seam)
+            doubled = convolve((input,), self.weight, self.bias, way)
+        return doubled[..., :-1] if seam else doubled
 
 
 class MaxPool2d(nn.Module):

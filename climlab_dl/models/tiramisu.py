@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from climlab_dl.models.convolve import as_read
 from climlab_dl.models.dense import DroppedRelu, JoinedConv2d
 from climlab_dl.models.layers import (
     Norm,
@@ -158,7 +159,7 @@ class TiramisuNetwork(nn.Module):
     def forward(self, fields: Float[Tensor, "batch channels lat lon"]) -> Float[Tensor, "batch classes lat lon"]:
         """Logits of each class at each pixel."""
         check_fields(fields, network="Tiramisu", channels=self.channels, stride=self.stride)
-        everything, skips = [self.stem(fields)], []
+        everything, skips = [self.stem(as_read(fields))], []
         for block, transition in zip(self.down, self.transitions, strict=True):
             everything += block(*everything)
             skips.append(everything)

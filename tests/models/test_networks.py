@@ -199,7 +199,8 @@ def test_half_precision_gives_nearly_the_same(name, dtype):
 
 @every
 def test_the_exported_program_computes_the_same(name):
-    network, x = build(name).eval(), example(name)
+    # In float64: what computes a convolution in float32 may differ, and with it the order of sums.
+    network, x = build(name).double().eval(), example(name).double()
     program = torch.export.export(network, (x,))
     torch.testing.assert_close(program.module()(x), network(x))
 
