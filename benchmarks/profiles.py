@@ -41,7 +41,7 @@ def main() -> None:
             place.mkdir()
             case = CASES[name](asked.size, place)
             seconds = HOT[name](case.work.call)
-            about = ", ".join(f"{key} {value}" for key, value in case.notes.items())
+            about = ", ".join(f"{key} {value}" for key, value in case.notes.items()).replace("_", " ")
             title = f"{name}: {about}; {case.work.samples} a call"
             path = profiles.draw(seconds, title, asked.out / f"{name.replace(' ', '_')}.png")
             print(f"{path}: {seconds.sum():.3g} s; {', '.join(f'{k} {v:.3g}' for k, v in seconds.head(5).items())}")

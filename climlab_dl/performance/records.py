@@ -25,7 +25,7 @@ class Record:
     Parameters
     ----------
     date
-        ISO 8601, UTC, to the minute.
+        ISO 8601, UTC, to the second.
     machine
         Model and number of cores, and the GPU; not the machine's name.
     commit
@@ -74,7 +74,7 @@ def begin(command: str, threads: int) -> Record:
 
     facts = environment(0)
     return Record(
-        date=f"{datetime.now(UTC):%Y-%m-%dT%H%M}", machine=machine(),
+        date=f"{datetime.now(UTC):%Y-%m-%dT%H%M%S}", machine=machine(),
         commit=(facts["commit"] or "")[:7] or facts["versions"]["climlab-dl"], command=command, threads=threads,
         load=round(os.getloadavg()[0], 1), versions={"python": facts["python"], **facts["versions"]},
     )  # fmt: skip
