@@ -1,7 +1,7 @@
-"""One rank of many: ``python tests/mpi/one_of_many.py RANKS FOLDER [ROUTE]`` trains for three steps in one process.
+"""One rank of 10 and of 10,000: ``python tests/mpi/one_of_many.py FOLDER`` trains for three steps as each.
 
 torch's fake process group stands for the other ranks: its collectives return at once with what this rank gave. Prints
-JSON: calls of functions, megabytes at most, and what the folder holds.
+JSON of routes and numbers of ranks: calls of functions, megabytes more than before, and what the folder holds.
 """
 
 import cProfile
@@ -30,7 +30,7 @@ from climlab_dl.training.optimizers import SGD
 from climlab_dl.training.run import Run
 from climlab_dl.training.statistics import Statistics
 
-RANKS, FOLDER, ROUTE = int(sys.argv[1]), Path(sys.argv[2]), "".join(sys.argv[3:]) or "flat"
+FOLDER = Path(sys.argv[1])
 EXCHANGES = {"flat": Exchange(), "hierarchical": Exchange(route="hierarchical", ranks_per_node=2, lag=1)}
 CHANNELS, SHAPE = ("TMQ", "U850"), (8, 16)
 
@@ -60,31 +60,37 @@ class Noise:
         return f"noise {index}"
 
 
-def main() -> None:
-    os.environ["LOCAL_WORLD_SIZE"] = "2"
-    run = Run(
+def run(route: str) -> Run:
+    return Run(
         data=Noise(), model=Tiramisu(blocks=(1, 1), growth=4, kernel=3, stem=4, dropout=0.2, norm="batch"),
         loss=WeightedCrossEntropy(), optimizer=SGD(learning_rate=0.1), steps=3, batch_size=1, report_every=1,
-        evaluate_every=3, checkpoint_every=3, logs=("mlperf",), exchange=EXCHANGES[ROUTE],
+        evaluate_every=3, checkpoint_every=3, logs=("mlperf",), exchange=EXCHANGES[route],
     )  # fmt: skip
-    # Once alone, so that what is loaded and compiled on first use counts for none.
-    list(train(run, FOLDER / "alone"))
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=RANKS)
+
+
+def trained(route: str, ranks: int) -> dict[str, Any]:
+    """What rank 0 of so many costs and leaves."""
+    folder, before = FOLDER / f"{route} {ranks}", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=ranks)
     profile = cProfile.Profile()
     profile.enable()
-    reports = list(train(run, FOLDER / "many"))
+    reports = list(train(run(route), folder))
     profile.disable()
+    dist.destroy_process_group()
     assert [report.step for report in reports] == [1, 2, 3]
     statistics: Any = pstats.Stats(profile)
-    files = {path.name: path.stat().st_size for path in (FOLDER / "many").rglob("*") if path.is_file()}
-    peak = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-    print(json.dumps({"calls": statistics.total_calls, "megabytes": peak, "files": files}))
-    if "PROFILE" in os.environ:
-        statistics.sort_stats("ncalls").print_stats(25)
-        statistics.sort_stats("cumtime").print_stats(25)
+    more = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    files = {path.name: path.stat().st_size for path in folder.rglob("*") if path.is_file()}
+    return {"calls": statistics.total_calls, "megabytes": more, "files": files}
+
+
+def main() -> None:
+    os.environ["LOCAL_WORLD_SIZE"] = "2"
+    torch.set_num_threads(1)
+    for route in EXCHANGES:  # once before, so that what is loaded and compiled on first use counts for none
+        trained(route, 4)
+    print(json.dumps({route: {ranks: trained(route, ranks) for ranks in (10, 10_000)} for route in EXCHANGES}))
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(1)
     main()

@@ -1,0 +1,204 @@
+"""What benchmarks/ranks.py has ranks do: ``mpiexec -n N python benchmarks/on_ranks.py JSON CASE... --rounds R``."""
+
+import argparse
+import contextlib
+import json
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from climlab_dl.models.deeplab import DeepLab
+from climlab_dl.parallel import ranks
+from climlab_dl.parallel.allreduce import Exchange, GradientExchange
+from climlab_dl.parallel.mpi import World
+
+Arms = dict[str, Callable[[], Any]]
+SMALL, GRADIENT = 4096, 56_454_720 * 4  # bytes; the gradient of MLPerf DeepCAM's DeepLabv3+
+NETWORK, LAT, LON = DeepLab.mlperf(), 256, 384
+WIDTH, DEPTH, SAMPLES = 1330, 4, 256  # dense layers of seven million weights, as many as the first CosmoFlow has
+
+
+def in_turn(arms: Arms, rounds: int) -> dict[str, dict[str, float]]:
+    """Let arms take turns after one round that does not count; medians of seconds, of the slowest rank and of a core.
+
+    An arm that gives None on a rank was not for that rank.
+    """
+    seconds: dict[str, list[list[float]]] = {name: [] for name in arms}
+    for turn in range(rounds + 1):
+        for name, arm in arms.items():
+            ranks.barrier(name)
+            wall, processor = time.perf_counter(), time.process_time()
+            took_part = arm() is not None
+            spent = [time.perf_counter() - wall, time.process_time() - processor]
+            slowest = ranks.largest(torch.tensor(spent if took_part else [0.0, 0.0], dtype=torch.float64), name)
+            if turn:
+                seconds[name].append(slowest.tolist())
+    return {
+        name: {
+            "seconds": statistics.median(wall for wall, _ in times),
+            "least": min(wall for wall, _ in times),
+            "processor": statistics.median(processor for _, processor in times),
+        }
+        for name, times in seconds.items()
+    }
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """Be the only rank in the body."""
+    world, ranks._world = ranks._world, World()
+    try:
+        yield
+    finally:
+        ranks._world = world
+
+
+class Training:
+    """A step as the training loop takes it."""
+
+    def __init__(self, model: nn.Module, values: Tensor, exchange: Exchange) -> None:
+        self.model, self.values = model, values
+        self.exchange: GradientExchange = exchange.start(list(model.parameters()))
+        self.optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
+
+    def step(self) -> bool:
+        """Take one."""
+        self.exchange.begin()
+        self.exchange.last(True)
+        loss = self.model(self.values).square().mean()
+        loss.backward()
+        self.exchange.send()
+        ranks.agree([loss.item(), 0.0, float(not self.exchange.finite())], "step")
+        if self.exchange.receive(scale=1.0) is not None:
+            self.optimizer.step()
+        return True
+
+
+def weak(rounds: int) -> dict[str, Any]:
+    """One rank while the others wait; all of them; all of them without each other."""
+    torch.manual_seed(0)
+    model = NETWORK.build(16, 3)
+    values = torch.randn(1, 16, LAT, LON)
+    with alone():
+        single = Training(model, values, Exchange())
+    together = Training(model, values, Exchange())
+
+    def by_itself() -> bool:
+        with alone():
+            return single.step()
+
+    arms: Arms = {
+        "one rank": lambda: by_itself() if ranks.rank() == 0 else None,
+        "all ranks": together.step,
+        "all ranks apart": by_itself,
+    }
+    return {"ranks": ranks.size(), "lat": LAT, "lon": LON, "arms": in_turn(arms, rounds)}
+
+
+def all_reduce(rounds: int) -> dict[str, Any]:
+    """Sum a gradient by gloo, by the exchange of trainings in buckets, and by MPI."""
+    from mpi4py import MPI
+
+    size = GRADIENT // 4
+    small, whole, given = torch.zeros(SMALL // 4), torch.zeros(size), np.zeros(size, dtype=np.float32)
+    weights = [nn.Parameter(torch.zeros(part)) for part in (size // 16,) * 16]
+    exchange = Exchange().start(weights)
+
+    def in_buckets() -> bool:
+        exchange.begin()
+        exchange.send()
+        return exchange.receive() is not None
+
+    def summed(values: Tensor) -> bool:
+        dist.all_reduce(values)
+        return True
+
+    def by_mpi() -> bool:
+        MPI.COMM_WORLD.Allreduce(MPI.IN_PLACE, given)
+        return True
+
+    arms: Arms = {
+        "all_reduce": lambda: summed(whole),
+        "mpi4py": by_mpi,
+        "exchange": in_buckets,
+        "small": lambda: summed(small),
+    }
+    return {"ranks": ranks.size(), "bytes": size * 4, "arms": in_turn(arms, rounds)}
+
+
+EXCHANGES = {
+    "flat": Exchange(),
+    "hierarchical": Exchange(route="hierarchical"),
+    "flat, fp16": Exchange(compression="fp16"),
+    "hierarchical, fp16": Exchange(route="hierarchical", compression="fp16"),
+    "flat, lag": Exchange(lag=1),
+    "hierarchical, fp16, lag": Exchange(route="hierarchical", compression="fp16", lag=1),
+}
+BUCKET = 7.0  # MB, a layer of the network below
+
+
+def nodes(rounds: int) -> dict[str, Any]:
+    """Pairs of ranks within and across nodes; then trainings by each exchange, and without one."""
+    here = ranks.world()
+    values = torch.randn(SAMPLES, WIDTH)
+    trainings: Arms = {}
+    for name, exchange in EXCHANGES.items():
+        model = nn.Sequential(*(nn.Linear(WIDTH, WIDTH) for _ in range(DEPTH)))
+        trainings[name] = Training(model, values, replace(exchange, bucket_megabytes=BUCKET)).step
+    with alone():
+        single = Training(nn.Sequential(*(nn.Linear(WIDTH, WIDTH) for _ in range(DEPTH))), values, Exchange())
+
+    def by_itself() -> bool:
+        with alone():
+            return single.step()
+
+    weights = DEPTH * WIDTH * (WIDTH + 1)
+    sizes = {"small": torch.zeros(SMALL // 4), "large": torch.zeros(weights)}
+    exchange = Exchange(route="hierarchical").start([nn.Parameter(torch.zeros(4))])
+    assert exchange.nodes is not None
+    first = {"within": here.node == 0, "across": here.local_rank == 0, "flat": True}
+    groups = {"within": exchange.nodes.within, "across": exchange.nodes.across, "flat": None}
+
+    def summed(pair: str, size: str) -> bool | None:
+        if not first[pair]:
+            return None
+        dist.all_reduce(sizes[size], group=groups[pair])
+        return True
+
+    messages: Arms = {
+        f"{pair} {size}": (lambda pair=pair, size=size: summed(pair, size)) for pair in groups for size in sizes
+    }
+    return {
+        "ranks": here.size, "nodes": here.nodes, "bytes": weights * 4,
+        "messages": in_turn(messages, rounds), "arms": in_turn({"apart": by_itself, **trainings}, rounds),
+    }  # fmt: skip
+
+
+def main() -> None:
+    global NETWORK, LAT, LON, GRADIENT
+    cases = {"weak": weak, "all_reduce": all_reduce, "nodes": nodes}
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("cases", nargs="+", choices=cases)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--toy", action="store_true", help="small networks and gradients")
+    asked = parser.parse_args()
+    if asked.toy:
+        NETWORK, LAT, LON, GRADIENT = DeepLab.small(), 32, 48, 2**20
+    torch.set_num_threads(1)
+    with ranks.joined(timeout=120):
+        found = {case: cases[case](asked.rounds) | {"rounds": asked.rounds} for case in asked.cases}
+        if ranks.rank() == 0:
+            asked.out.write_text(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
