@@ -229,6 +229,7 @@ def write(rows: list[Row], path: Path) -> None:
 
 
 def main() -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where a shell has started this with &
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cycles", type=int, default=50)
     count = parser.parse_args().cycles

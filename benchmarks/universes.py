@@ -6,8 +6,9 @@
     python benchmarks/universes.py report out/study                    # errors, and the posterior's calibration
 
 Every step continues where it was interrupted. ``train --seed 1`` trains another network for an ensemble; ``report``
-takes all that there are. ``--universes N``, ``--at-most N`` and ``--epochs N`` make it smaller; ``report --sizes`` adds
-the learning curve of the regressions.
+takes all that there are. ``simulate --seed 1 --universes 600`` makes more to calibrate with and to hold out, half each.
+``--universes N``, ``--at-most N`` and ``--epochs N`` make it smaller; ``report --sizes`` adds the learning curve of the
+regressions.
 """
 
 import argparse
@@ -29,7 +30,7 @@ def main() -> None:
     parser.add_argument("--universes", type=int, default=2000)
     parser.add_argument("--redshifts", choices=REDSHIFTS, default="today")
     parser.add_argument("--epochs", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=0, help="of the training")
+    parser.add_argument("--seed", type=int, default=0, help="of the training, or of the design")
     parser.add_argument("--symmetries", type=int, default=8, help="of the cube, to average the estimates over")
     parser.add_argument("--at-most", type=int, help="universes to train on")
     parser.add_argument("--method", choices=("auto", "flow", "linear"), default="linear")
@@ -43,8 +44,9 @@ def make(arguments: argparse.Namespace) -> None:
     from mpi4py import MPI
 
     world = MPI.COMM_WORLD
-    design = simulate.design(arguments.universes, seed=0, preset=simulate.laptop())
-    for number, _ in enumerate(simulate.share(design, arguments.folder / "universes", world.rank, world.size), 1):
+    design = simulate.design(arguments.universes, seed=arguments.seed, preset=simulate.laptop())
+    folder = arguments.folder / ("more" if arguments.seed else "universes")
+    for number, _ in enumerate(simulate.share(design, folder, world.rank, world.size), 1):
         if number % 50 == 0 and world.rank == 0:
             print(f"{number * world.size} of {arguments.universes}", flush=True)
 
@@ -83,16 +85,21 @@ def _named(arguments: argparse.Namespace) -> str:
 def report(arguments: argparse.Namespace) -> None:
     """Errors on held-out universes beside the baselines', and the posteriors' calibration."""
     from climlab_dl.inference import calibration, posterior
+    from climlab_dl.inference.summaries import Summaries
     from climlab_dl.training.universes import Universes
 
     runs = sorted(arguments.folder.glob(f"{_named(arguments)}-*"))
-    fitted = posterior.fit(runs, method=arguments.method, refit=True, symmetries=arguments.symmetries)
-    data = fitted.summaries.run.data
+    network = Summaries.load(*runs, symmetries=arguments.symmetries)
+    data = network.run.data
     assert isinstance(data, Universes)
     files = data.files()
-    print(f"{len(files['training'])} universes trained on, {len(files['held_out'])} held out; {fitted.method}")
-    print(f"{len(runs)} networks, {arguments.symmetries} symmetries\n")
-    checked = calibration.check(fitted, files["held_out"])
+    network = network.refitted(volumes.open(files["training"]))
+    more = sorted((arguments.folder / "more").glob("universe*"))
+    fitted = posterior.fit(network, [*files["calibration"], *more[::2]], method=arguments.method)
+    held_out = [*files["held_out"], *more[1::2]]
+    print(f"{len(files['training'])} universes trained on; {fitted.method}")
+    print(f"{len(runs)} networks, {arguments.symmetries} symmetries; calibration on {len(held_out)} held out\n")
+    checked = calibration.check(fitted, held_out)
     table = posterior.accuracy(fitted)
     missed = fitted.to_physical(checked.draws.mean(1)) - fitted.to_physical(checked.truth)
     table.loc["network, posterior mean"] = np.sqrt(np.mean(missed**2, axis=0))
@@ -102,7 +109,7 @@ def report(arguments: argparse.Namespace) -> None:
         size = 50
         while size <= len(files["training"]):
             parts = (files["training"][:size], files["held_out"])
-            table = spectrum.baselines(*(map(fitted.summaries.at, volumes.open(part)) for part in parts))
+            table = spectrum.baselines(*(map(network.at, volumes.open(part)) for part in parts))
             print(f"\n{size} universes\n{table.round(4).to_string()}")
             size *= 2
 
