@@ -12,7 +12,6 @@ from climlab_dl.climate.fields import CAM5
 from climlab_dl.climate.formats import annotations, cf, deepcam, extremeweather, wrf
 from climlab_dl.climate.formats.header import Header
 from climlab_dl.climate.formats.opening import datasets, empty, hdf5, kind_of
-from climlab_dl.climate.formats.plain import Plain, plain
 from climlab_dl.climate.parts import Part
 
 
@@ -67,14 +66,12 @@ def _known(names: Mapping[str, str | None], found: Mapping[str, list[Any]]) -> N
 def _open(path: Path, files: ExitStack) -> tuple[str, list[Any]]:
     """Give the format of a file, and what the format's module reads it from."""
     kind = kind_of(path)
-    places: dict[str, Plain] = {}
     if kind == "hdf5":
         with hdf5(path) as file:
             if deepcam.recognises(file):
                 return "deepcam", [deepcam.Sample.of(path, file)]
             if extremeweather.recognises(file):
                 return "extremeweather", [extremeweather.Sample.of(path, file)]
-            places = plain(path, file)
     opened = datasets(path, kind)
     for dataset in opened:
         files.callback(dataset.close)
@@ -82,5 +79,5 @@ def _open(path: Path, files: ExitStack) -> tuple[str, list[Any]]:
         if not wrf.snapshots(opened[0]):
             raise empty(path)
         return "wrf", [(path, dataset) for dataset in opened]
-    headers = [Header(path, dataset, places) for dataset in opened]
+    headers = [Header(path, dataset, hdf5=kind == "hdf5") for dataset in opened]
     return "annotations" if annotations.recognises(headers[0]) else "cf", headers

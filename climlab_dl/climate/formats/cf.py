@@ -40,17 +40,17 @@ class Variables:
     variables: Sequence[xr.Variable]
     time: str
     dims: tuple[str, ...]
-    plain: Sequence[Plain | None]
+    plain: "tuple[str, tuple[int | None, ...]] | None" = None
+    """Name in the file and index of the first dimensions, None for that of the snapshot, where HDF5 may lie plainly."""
 
     def __call__(self, file: int, index: int) -> np.ndarray:
         """Give snapshot ``index`` of a file, with dimensions in the order of ``dims``."""
-        place = self.plain[file]
-        if place is not None:
-            timed = len(place.shape) > len(self.dims)
-            found = (place.at(index) if timed else place).read(self.files[file])
-            if found is not None:
-                return found
         variable = self.variables[file]
+        if self.plain is not None and (place := Plain.find(self.files[file], self.plain[0])):
+            lead = [index if at is None else at for at in self.plain[1]]
+            alike = place.shape[len(lead) :] == variable.shape[-len(self.dims) :]
+            if alike and all(at < size for at, size in zip(lead, place.shape, strict=False)):
+                return place.at(*lead).read(self.files[file])
         if self.time in variable.dims:
             variable = variable.isel({self.time: index})
         try:
@@ -229,22 +229,21 @@ def _reader(
     first = headers[0]
     single = {d: 0 for d in first.beside(first.dataset[name]) if d not in dims} | dict(fixed or {})
     variables = [header.dataset.variables[name] for header in headers]
-    plain = [_place(header, name, single) for header in headers]
+    dims = (*dims, first.row, first.column)
+    plain = _plain(first, name, single, dims) if all(header.hdf5 for header in headers) else None
     if single:
         variables = [variable.isel(single) for variable in variables]
-    dims = (*dims, first.row, first.column)
-    as_wanted = variables[0].dims in (dims, (first.time_dim, *dims))
-    plain = plain if as_wanted else [None] * len(headers)
     return Variables([header.path for header in headers], variables, first.time_dim, dims, plain)
 
 
-def _place(header: Header, name: str, single: Mapping[str, int]) -> Plain | None:
-    """Where a variable's numbers are, at one index of some dimensions that come before all others."""
-    place, dims = header.plain.get(name), header.dataset.variables[name].dims
-    if place is None or place.shape != header.dataset.variables[name].shape:
+def _plain(
+    header: Header, name: str, single: Mapping[str, int], dims: tuple[str, ...]
+) -> tuple[str, tuple[int | None, ...]] | None:
+    """Name and leading index of a variable whose last dimensions are ``dims`` and whose others hold one value each."""
+    lead = header.dataset.variables[name].dims[: -len(dims)]
+    if header.dataset.variables[name].dims[-len(dims) :] != dims or set(lead) - {header.time_dim, *single}:
         return None
-    lead = dims[: len(single)]
-    return place.at(*(single[str(dim)] for dim in lead)) if set(lead) == set(single) else None
+    return name, tuple(None if dim == header.time_dim else single[str(dim)] for dim in lead)
 
 
 def _to_si(path: Path, variable: xr.DataArray, wanted: str, canonical: str) -> Conversion:

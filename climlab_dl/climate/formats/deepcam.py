@@ -7,7 +7,7 @@ float32. Channels first (the reformatted set of 2018): ``climate/data`` (channel
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ from dask.local import get_sync
 from climlab_dl.climate import times
 from climlab_dl.climate.fields import BACKGROUND, CAM5, CLASSES
 from climlab_dl.climate.formats.opening import hdf5, unreadable
-from climlab_dl.climate.formats.plain import Plain, plain
+from climlab_dl.climate.formats.plain import Plain
 from climlab_dl.climate.grid import Grid, by_shape
 from climlab_dl.climate.labels import ANNOTATOR, LABELS, MASK, as_bits, as_classes, as_mask, labelled
 from climlab_dl.climate.parts import Content, Part
@@ -80,21 +80,17 @@ class Sample:
     layout: Layout | None
     date: cftime.datetime | None = None
     run: int = -1
-    plain: Mapping[str, Plain] = field(default_factory=dict)
 
     @classmethod
     def of(cls, path: Path, file: h5py.File) -> "Sample":
         """Look at an open file."""
         group: Any = file[GROUP]
-        if "data" not in group:
-            return cls(path, None)
-        return cls(path, _layout(path, group), *_when(path, group), plain(path, group))
+        return cls(path, _layout(path, group), *_when(path, group)) if "data" in group else cls(path, None)
 
     def read(self, name: str) -> np.ndarray:
         """Read a dataset, into an array that the next reading may overwrite."""
-        found = self.plain[name].read(self.path, kept=name == "data") if name in self.plain else None
-        if found is not None:
-            return found
+        if place := Plain.find(self.path, f"{GROUP}/{name}"):
+            return place.read(self.path, kept=name == "data")
         with hdf5(self.path) as file:
             try:
                 return np.asarray(file[f"{GROUP}/{name}"])

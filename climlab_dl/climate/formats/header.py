@@ -1,6 +1,5 @@
 """What an opened file is made of: which variable is latitude, which longitude, time, pressure."""
 
-from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import xarray as xr
 
 from climlab_dl.climate import times
 from climlab_dl.climate.formats.opening import empty
-from climlab_dl.climate.formats.plain import Plain
 from climlab_dl.climate.grid import Grid
 from climlab_dl.climate.units import Conversion, conversion
 
@@ -25,10 +23,10 @@ VERSIONS = "expver"
 class Header:
     """A file that was opened, looked at and closed: which variable is which coordinate."""
 
-    def __init__(self, path: Path, dataset: xr.Dataset, plain: Mapping[str, Plain] | None = None):
+    def __init__(self, path: Path, dataset: xr.Dataset, *, hdf5: bool = False):
         self.path = path
         self.dataset = dataset
-        self.plain = plain or {}
+        self.hdf5 = hdf5
         self.lat = self._coordinate("latitude", ("degrees_north", "degree_north"), _LATITUDES)
         self.lon = self._coordinate("longitude", ("degrees_east", "degree_east"), _LONGITUDES)
         self.grid = Grid.of(self.lat.values, self.lon.values, str(path))

@@ -1,9 +1,9 @@
 """Numbers that lie in a file one after the other, as HDF5 and NetCDF 4 keep what is neither chunked nor compressed.
 
-Read past the library they cost what copying them costs, and threads that read need not wait for each other.
+Read past the library they cost what copying them costs, and threads that read need wait neither for each other nor for
+the interpreter's lock.
 """
 
-import os
 import threading
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,14 +14,14 @@ import numpy as np
 
 from climlab_dl.climate.formats.opening import unreadable
 
-_PACKED = {"scale_factor", "add_offset", "_Unsigned"}
-_FILLS = ("_FillValue", "missing_value")
+_PACKED = (b"scale_factor", b"add_offset", b"_Unsigned")
+_FILLS = (b"_FillValue", b"missing_value")
 _kept = threading.local()
 
 
 @dataclass(frozen=True)
 class Plain:
-    """Where the numbers of a dataset are in a file that was looked at.
+    """Where the numbers of a dataset are in its file.
 
     Attributes
     ----------
@@ -31,27 +31,34 @@ class Plain:
     dtype : dtype
     fills : tuple of float
         What stands for a missing value.
-    stamp : tuple of int
-        Size and time of the file, by which one that has changed since is told.
     """
 
     offset: int
     shape: tuple[int, ...]
     dtype: np.dtype
     fills: tuple[float, ...]
-    stamp: tuple[int, int]
 
     @classmethod
-    def of(cls, dataset: Any, stamp: tuple[int, int]) -> "Plain | None":
+    def find(cls, path: Path, name: str) -> "Plain | None":
+        """Look for a dataset of an HDF5 file; None where it takes the library to read it, or to say what is wrong."""
+        try:
+            with h5py.File(path, locking=False) as file:
+                return cls.of(file[name])
+        except (KeyError, OSError):
+            return None
+
+    @classmethod
+    def of(cls, dataset: Any) -> "Plain | None":
         """Look at a dataset of an open file; None where it takes the library to read it."""
-        offset = dataset.id.get_offset()
-        if offset is None or dataset.dtype.kind not in "iuf":
+        offset, dtype = dataset.id.get_offset(), dataset.dtype
+        if offset is None or dtype.kind not in "iuf":
             return None
-        known = set(dataset.attrs)
-        fills = [value for name in _FILLS if name in known for value in np.ravel(dataset.attrs[name]).tolist()]
-        if known & _PACKED or (fills and dataset.dtype.kind != "f"):
+        # Asked for by name, because to list the attributes takes longer than to open the file.
+        packed, missing = ([name for name in names if h5py.h5a.exists(dataset.id, name)] for names in (_PACKED, _FILLS))
+        if packed or (missing and dtype.kind != "f"):
             return None
-        return cls(offset, dataset.shape, dataset.dtype, tuple(fill for fill in fills if fill == fill), stamp)
+        fills = [value for name in missing for value in np.ravel(dataset.attrs[name.decode()]).tolist()]
+        return cls(offset, dataset.shape, dtype, tuple(fill for fill in fills if fill == fill))
 
     def at(self, *index: int) -> "Plain":
         """Give the place of what is at an index of the first dimensions."""
@@ -60,13 +67,13 @@ class Plain:
         size = int(np.prod(inner, dtype=int)) * self.dtype.itemsize
         return replace(self, offset=self.offset + skipped * size, shape=inner)
 
-    def read(self, path: Path, *, kept: bool = False) -> np.ndarray | None:
-        """Read the numbers, missing ones as NaN, or None if the file is another one by now.
+    def read(self, path: Path, *, kept: bool = False) -> np.ndarray:
+        """Read the numbers, missing ones as NaN.
 
         Parameters
         ----------
         path
-            The file, or one of the same size and time.
+            The file.
         kept
             Whether to read into an array of this thread that the next such call overwrites: to clear new pages for
             every snapshot takes as long as to read it.
@@ -76,11 +83,9 @@ class Plain:
         OSError
             Naming the file, when it cannot be read.
         """
+        out = _scratch(self.shape, self.dtype) if kept else np.empty(self.shape, self.dtype)
         try:
             with path.open("rb", buffering=0) as file:
-                if stamp(file.fileno()) != self.stamp:
-                    return None
-                out = _scratch(self.shape, self.dtype) if kept else np.empty(self.shape, self.dtype)
                 file.seek(self.offset)
                 left = out.reshape(-1).view(np.uint8).data
                 while left:
@@ -93,20 +98,6 @@ class Plain:
         for fill in self.fills:
             out[out == out.dtype.type(fill)] = np.nan
         return out
-
-
-def stamp(number: int) -> tuple[int, int]:
-    """Size and time of the file that a descriptor is of."""
-    status = os.fstat(number)
-    return status.st_size, status.st_mtime_ns
-
-
-def plain(path: Path, group: Any) -> dict[str, Plain]:
-    """Say which datasets of a group of an open file can be read without the library."""
-    status = path.stat()
-    when = status.st_size, status.st_mtime_ns
-    found = {name: Plain.of(item, when) for name, item in group.items() if isinstance(item, h5py.Dataset)}
-    return {name: place for name, place in found.items() if place is not None}
 
 
 def _scratch(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:

@@ -5,26 +5,25 @@ import numpy as np
 import pytest
 
 from climlab_dl.climate import archive, synthetic
-from climlab_dl.climate.formats.plain import Plain, plain
+from climlab_dl.climate.formats.plain import Plain
 
 NUMBERS = np.arange(2 * 3 * 4, dtype="f4").reshape(2, 3, 4)
 
 
-def places(path, **datasets) -> dict[str, Plain]:
+def places(path, **datasets) -> dict[str, Plain | None]:
     with h5py.File(path, "w") as file:
         for name, (values, options) in datasets.items():
             attributes = options.pop("attributes", {})
             file.create_dataset(name, data=values, **options).attrs.update(attributes)
-    with h5py.File(path) as file:
-        return plain(path, file)
+    return {name: Plain.find(path, name) for name in datasets}
 
 
 def test_numbers_are_read_past_the_library_whatever_their_type(tmp_path):
     path = tmp_path / "a.h5"
     kinds = ("<f4", ">f4", "f8", "i8", "u1")
     found = places(path, **{kind: (NUMBERS.astype(kind), {}) for kind in kinds})
-    assert set(found) == set(kinds)
     for place in found.values():
+        assert place is not None
         np.testing.assert_array_equal(place.read(path), NUMBERS)
         np.testing.assert_array_equal(place.at(1).read(path), NUMBERS[1])
         np.testing.assert_array_equal(place.at(1, 2).read(path), NUMBERS[1, 2])
@@ -39,23 +38,37 @@ def test_what_takes_the_library_to_read_has_no_place(tmp_path):
         counted=(NUMBERS.astype("i2"), {"attributes": {"_FillValue": np.int16(-1)}}),
         text=(np.array([b"a", b"b"]), {}),
     )
-    assert found == {}
+    assert not any(found.values())
+    assert Plain.find(tmp_path / "a.h5", "other") is None
+    assert Plain.find(tmp_path / "b.h5", "text") is None
 
 
 def test_what_stands_for_a_missing_value_becomes_nan(tmp_path):
     path = tmp_path / "a.h5"
     attributes = {"_FillValue": np.float32(5), "missing_value": np.array([7, 8], "f4")}
-    found = places(path, field=(NUMBERS, {"attributes": attributes}))["field"].read(path)
+    place = places(path, field=(NUMBERS, {"attributes": attributes}))["field"]
+    assert place is not None
+    found = place.read(path)
     np.testing.assert_array_equal(found, np.where(np.isin(NUMBERS, [5, 7, 8]), np.nan, NUMBERS))
 
 
 def test_an_array_that_is_kept_is_used_again(tmp_path):
     path = tmp_path / "a.h5"
-    found = places(path, one=(NUMBERS, {}), two=(NUMBERS + 1, {}))
-    first = found["one"].read(path, kept=True)
-    second = found["two"].read(path, kept=True)
+    one, two = places(path, one=(NUMBERS, {}), two=(NUMBERS + 1, {})).values()
+    assert one is not None
+    assert two is not None
+    first, second = one.read(path, kept=True), two.read(path, kept=True)
     assert first is second
     np.testing.assert_array_equal(second, NUMBERS + 1)
+
+
+def test_a_file_that_ends_early_is_named(tmp_path):
+    path = tmp_path / "a.h5"
+    place = places(path, one=(NUMBERS, {}))["one"]
+    assert place is not None
+    os.truncate(path, place.offset + 8)
+    with pytest.raises(OSError, match=r"a\.h5 cannot be read: it is truncated .* \(it ends 88 bytes early\)"):
+        place.read(path)
 
 
 @pytest.mark.parametrize("layout", ["deepcam", "climatenet"])
