@@ -39,7 +39,7 @@ def read_ahead(
     slots = [_Slot(device) for _ in range(workers + 1)]
     if not workers:
         for keys in order:
-            yield slots[0].fill(samples, keys)
+            yield _arrived(slots[0].fill(samples, keys))
         return
     pool, coming = ThreadPoolExecutor(workers, thread_name_prefix="input"), deque[Future[Batch]]()
     try:
@@ -64,6 +64,17 @@ class _Slot:
 
     def fill(self, samples: "Samples", keys: list[Key]) -> Batch:
         """Read a batch, and bring it to the device."""
+        numbers = torch.tensor([number for _, number in keys])
+        if self._stream is None:
+            values, targets = self._read(samples, keys)
+            return values, as_index(targets), numbers
+        with torch.cuda.stream(self._stream):  # which makes its GPU the one of this thread
+            values, targets = (part.to(self._device, non_blocking=True) for part in self._read(samples, keys))
+            targets = as_index(targets)
+        self._stream.synchronize()
+        return values, targets, numbers
+
+    def _read(self, samples: "Samples", keys: list[Key]) -> tuple[Tensor, Tensor]:
         self._values = self._room(self._values, (len(keys), *samples.shape), torch.float32)
         for place, key in enumerate(keys):
             target = np.asarray(samples.read(key, self._values[place].numpy()))
@@ -71,14 +82,7 @@ class _Slot:
                 kind = torch.from_numpy(np.empty(0, target.dtype)).dtype
                 self._targets = self._room(self._targets, (len(keys), *target.shape), kind)
             self._targets[place].numpy()[...] = target
-        numbers = torch.tensor([number for _, number in keys])
-        if self._stream is None:
-            return self._values, as_index(self._targets), numbers
-        with torch.cuda.stream(self._stream):
-            values = self._values.to(self._device, non_blocking=True)
-            targets = as_index(self._targets.to(self._device, non_blocking=True))
-        self._stream.synchronize()
-        return values, targets, numbers
+        return self._values, self._targets
 
     def _room(self, there: Tensor, shape: tuple[int, ...], kind: torch.dtype) -> Tensor:
         if there.shape == shape and there.dtype == kind:
