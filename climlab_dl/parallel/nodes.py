@@ -1,7 +1,6 @@
 """How ranks lie on nodes, and the groups in which they exchange by way of them."""
 
 import torch
-import torch.distributed as dist
 from torch import Tensor
 
 from climlab_dl.parallel import ranks
@@ -33,15 +32,8 @@ class Nodes:
         layout = nodes.argsort(stable=True).reshape(len(sizes), -1)  # (node, place)
         node, self._place = (layout == ranks.rank()).nonzero()[0].tolist()
         self.here = layout.shape[1]
-        self.within, self.across = _group(layout[node]), _group(layout[:, self._place])
+        self.within, self.across = (ranks.group(members.tolist()) for members in (layout[node], layout[:, self._place]))
 
     def shard(self, values: Tensor) -> Tensor:
         """Part of a buffer that this rank takes across nodes."""
         return values.chunk(self.here)[self._place]
-
-
-def _group(members: Tensor) -> dist.ProcessGroup:
-    """Make a group that only its members know of."""
-    group = dist.new_group(members.tolist(), use_local_synchronization=True)
-    assert isinstance(group, dist.ProcessGroup)
-    return group

@@ -23,10 +23,12 @@ from torch import Tensor
 from torch.distributed import FileStore, PrefixStore, Store, TCPStore  # pyright: ignore[reportPrivateImportUsage]
 
 from climlab_dl.parallel import failures, mpi
+from climlab_dl.parallel.memory import keep_freed
 from climlab_dl.parallel.mpi import World
 
 _world: World | None = None
 _owns_process_group = False
+_timeout: timedelta | None = None
 _store: Store | None = None
 _memory: Store | None = None
 _set_interface = False
@@ -58,6 +60,8 @@ def join(*, timeout: float = 600.0) -> World:
         else:
             _world = World()
         _refuse_lonely_slurm_tasks(_world)
+        if _world.size > 1 and not torch.cuda.is_available():
+            keep_freed()  # a rank among ranks is a process of its own, not somebody's notebook
         if _world.local_size > 1 and "OMP_NUM_THREADS" not in os.environ:
             torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // _world.local_size))
         if torch.cuda.is_available():
@@ -74,7 +78,7 @@ def leave() -> None:
         dist.destroy_process_group()
     if _set_interface:
         os.environ.pop("GLOO_SOCKET_IFNAME", None)
-    _world, _owns_process_group, _store, _set_interface = None, False, None, False
+    _world, _owns_process_group, _timeout, _store, _set_interface = None, False, None, None, False
 
 
 @contextlib.contextmanager
@@ -112,6 +116,13 @@ def device() -> torch.device:
     if not torch.cuda.is_available():
         return torch.device("cpu")
     return torch.device("cuda", world().local_rank % torch.cuda.device_count())
+
+
+def group(members: list[int]) -> dist.ProcessGroup:
+    """Make a group of some ranks, of which only its members need to know; its collectives have the ranks' timeout."""
+    made = dist.new_group(members, timeout=_timeout, use_local_synchronization=True)
+    assert isinstance(made, dist.ProcessGroup)
+    return made
 
 
 @contextlib.contextmanager
@@ -284,11 +295,12 @@ def _meet(place: World, address: str, timeout: float) -> Store:
 
 
 def _start_process_group(init_method: str | None, timeout: float, **place: Any) -> None:
-    global _owns_process_group
+    global _owns_process_group, _timeout
+    _timeout = timedelta(seconds=timeout)
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
     # Else each rank would connect to every other one, thousands of them, before it needs to.
     os.environ.setdefault("TORCH_GLOO_LAZY_INIT", "1")
-    dist.init_process_group(backend, init_method=init_method, timeout=timedelta(seconds=timeout), **place)
+    dist.init_process_group(backend, init_method=init_method, timeout=_timeout, **place)
     _owns_process_group = True
 
 

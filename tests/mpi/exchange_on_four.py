@@ -1,6 +1,7 @@
 """Gradient exchange on four ranks laid out as 2 nodes x 2: ``mpiexec -n 4 python tests/mpi/exchange_on_four.py``."""
 
 import sys
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from torch import nn
 
 from climlab_dl.parallel import ranks
 from climlab_dl.parallel.allreduce import Exchange
+from climlab_dl.parallel.nodes import Nodes
 from climlab_dl.training.folder import RunFolder
 from climlab_dl.training.loop import train
 
@@ -83,6 +85,11 @@ def main() -> None:
     close(exchanged(steps=2), expected(step=1), 1e-6)
     everyone = ranks.gather(exchanged(compression="bf16", **hierarchical), "proof")
     assert all(torch.equal(everyone[0], other) for other in everyone), "ranks hold different gradients"
+
+    # Groups would wait for a rank that is gone half an hour of their own accord.
+    nodes = Nodes(2)
+    for group in (nodes.within, nodes.across):
+        assert group._get_backend(torch.device("cpu")).options._timeout == timedelta(seconds=60)
 
     with pytest.raises(ValueError, match=r"found \[3, 1\]"):
         exchanged(route="hierarchical", ranks_per_node=3)
