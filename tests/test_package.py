@@ -30,3 +30,9 @@ def test_a_noun_stays_what_it_is_when_it_has_been_used():
 def test_a_wrong_noun_is_answered_with_the_right_ones():
     with pytest.raises(AttributeError, match="archive"):
         climlab_dl.archives  # noqa: B018
+
+
+def test_the_front_door_shows_its_nouns_and_nothing_else():
+    # Imports of the front door's own module, and modules that a use of a noun has brought, stay out of sight.
+    assert climlab_dl.archive
+    assert set(dir(climlab_dl)) == {"__version__", *climlab_dl._FRONT_DOOR}

@@ -47,8 +47,8 @@ def detect(
     """
     from climlab_dl import Detector, archive
     from climlab_dl.inference import outputs
-    from climlab_dl.inference.memory import keep_freed
     from climlab_dl.parallel import ranks
+    from climlab_dl.parallel.memory import keep_freed
 
     keep_freed()
     inputs = archive.paths(source_of(files))
@@ -133,6 +133,8 @@ def simulate(
         total = len(range(world.rank, universes, world.size))
         for _ in tqdm(mine, total=total, desc="universes of rank 0", disable=world.rank > 0):
             pass
+    if world.rank == 0:
+        print(f"{universes} universes in {out}")
 
 
 @app.command
@@ -160,6 +162,7 @@ def add_training() -> None:
     from tyro.extras import subcommand_type_from_defaults
 
     from climlab_dl.parallel import ranks
+    from climlab_dl.parallel.memory import keep_freed
     from climlab_dl.training import runs
     from climlab_dl.training.folder import RunFolder
     from climlab_dl.training.loop import train as train_on_rank
@@ -187,6 +190,7 @@ def add_training() -> None:
             run: Which run; ``climlab-dl train SOURCE --folder F RUN --help`` lists what can be varied.
             folder: The run's folder, which is filled; ``climlab_dl.live.watch`` follows it.
         """
+        keep_freed()
         run = replace(run, data=replace(run.data, source=source))
         progress, was_there = RunFolder(folder), folder.exists()
         try:

@@ -149,7 +149,7 @@ def export(run: Positional[Path], /, *, out: Path, size: tuple[int, ...] = ()) -
     ONNX and torch.export take fields in their units, or counts, and hold the whole calculation; names, units and the
     means to fill gaps with are in the metadata. The weights in safetensors are taken by detect and infer as well.
 
-    Example: climlab-dl export runs/deeplab --out deeplab.onnx
+    Example: climlab-dl export runs/deeplab --out deeplab.pt2
 
     Args:
         run: A run's folder, of which the best checkpoint is taken, or a checkpoint.

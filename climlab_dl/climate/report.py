@@ -1,5 +1,6 @@
 """A report on an archive: what it holds, how it compares with what is possible, and what is wrong."""
 
+import html
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from dataclasses import fields as dataclass_fields
@@ -78,6 +79,11 @@ class Report:
         plain = {f.name: getattr(self, f.name) for f in dataclass_fields(self)}
         rows = [{"field": name, **row} for name, row in self.fields.to_dict("index").items()]
         return {**plain, "fields": rows, "ok": self.ok}
+
+    def _repr_html_(self) -> str:
+        head, _, rest = str(self).partition("\n")
+        color = "inherit" if self.ok else "#b30000"
+        return f"<b style='color:{color}'>{html.escape(head)}</b><pre>{html.escape(rest)}</pre>"
 
     def __str__(self) -> str:
         lines = [f"{self.source}: {'as it should be' if self.ok else f'{len(self.problems)} problem(s)'}"]

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from climlab_dl import cards
 from climlab_dl.inference.network import Network, fingerprint, read
 from climlab_dl.training.folder import checkpoint_of
 
@@ -105,6 +106,14 @@ class Detector:
             raise TypeError("a detector that was not loaded from a checkpoint cannot be sent to another process")
         paths = [(Path(network.source), network.sha256) for network in self.networks]
         return _load, (paths, self.dropout_passes, self.seed, self.allow)
+
+    def _repr_html_(self) -> str:
+        grid = self.grid and f"{len(self.grid[0])} x {len(self.grid[1])}"
+        rows = {"checkpoints": [f"{Path(one.source).name or 'in memory'}, step {one.step}" for one in self.networks]}
+        rows |= {"folder": Path(self.networks[0].source).parent if self.networks[0].source else ""}
+        rows |= {"channels": self.channels, "classes": self.classes, "trained on": grid or ""}
+        rows |= {"passes with dropout": self.dropout_passes or ""}
+        return cards.card(rows, "Detector")
 
     def __dask_tokenize__(self) -> Any:
         return self.identity or id(self)

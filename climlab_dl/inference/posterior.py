@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from climlab_dl import cards
 from climlab_dl.cosmology import spectrum, volumes
 from climlab_dl.cosmology.volumes import Volume
 from climlab_dl.inference.densities import FlowLikelihood, Likelihood, LinearLikelihood, log_posterior
@@ -49,6 +50,10 @@ class Posterior:
     high: Array
     likelihood: Likelihood = field(repr=False)
     method: str
+
+    def _repr_html_(self) -> str:
+        prior = [f"{name} {low:g} to {high:g}" for name, (low, high) in self.prior.items()]
+        return cards.card({"network": self.summaries.source, "method": self.method, "prior": prior}, "Posterior")
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from climlab_dl import cards
 from climlab_dl.cosmology import volumes
 from climlab_dl.cosmology.spectrum import Ridge
 from climlab_dl.cosmology.volumes import Volume
@@ -115,6 +116,12 @@ class Summaries:
             precision=run.precision.usable(torch.device(device)),
             source=path,
         )
+
+    def _repr_html_(self) -> str:
+        refit = "" if self.head is None else "last layer refitted"
+        rows = {"checkpoint": self.source, "networks": len(self.models), "parameters": self.names, "also": refit}
+        rows |= {"redshifts": len(self.mean), "symmetries averaged": self.symmetries}
+        return cards.card(rows, "Network for parameters")
 
     def __call__(self, volume: Volume) -> Array:
         """Estimates of the parameters, in physical units."""

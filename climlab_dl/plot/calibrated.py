@@ -38,7 +38,7 @@ def calibration(checked: "Calibration", *, path: str | Path | None = None) -> "F
     """
     from matplotlib.figure import Figure
 
-    from climlab_dl.plot.paper import written
+    from climlab_dl.plot.pictures import written
 
     figure = Figure(figsize=(10.5, 3.4), layout="constrained")
     ranks, coverage, joint = figure.subplots(1, 3, sharey=True)
@@ -74,7 +74,7 @@ def predicted(checked: "Calibration", *, path: str | Path | None = None) -> "Fig
     """
     from matplotlib.figure import Figure
 
-    from climlab_dl.plot.paper import written
+    from climlab_dl.plot.pictures import written
     from climlab_dl.plot.posteriors import label
 
     truth, draws = checked.in_physical(checked.truth), checked.in_physical(checked.draws)

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from climlab_dl.files import beside
 from climlab_dl.plot import credible
+from climlab_dl.plot.pictures import written
 
 Limits = Mapping[str, tuple[float, float]]
 
@@ -95,11 +95,3 @@ def images(
             panel.tick_params(labelsize=7)
     figure.suptitle("ln(1 + density / mean)", fontsize=10)
     return written(figure, path)
-
-
-def written(figure: Figure, path: str | Path | None) -> Figure:
-    """Write a figure beside ``path`` and rename it, if there is a path."""
-    if path is not None:
-        with beside(Path(path)) as new:
-            figure.savefig(new, dpi=150)
-    return figure

@@ -12,6 +12,8 @@ from climlab_dl.plot import canvas, coastlines
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+_TEXT_IN = {"png": "Description", "svg": "Description", "pdf": "Subject"}
+
 
 def cells(axes: Any, pixels: np.ndarray, place: canvas.Canvas, **look: Any) -> Any:
     """Paint a map's pixels, each in its own colour: nothing is averaged with its neighbour.
@@ -70,10 +72,31 @@ def occurrence(axes: Any, share: xr.DataArray, high: float, colormap: Any) -> An
     return image
 
 
-def written(figure: "Figure", path: str | Path | None, dpi: int, **more: Any) -> "Figure":
-    """Write a figure, if a path is given, and give it back; ``more`` is passed on to matplotlib's ``savefig``."""
+def written(figure: "Figure", path: str | Path | None, dpi: int = 150, **more: Any) -> "Figure":
+    """Write a figure, if a path is given, and give it back; ``more`` is passed on to matplotlib's ``savefig``.
+
+    PNG, SVG and PDF say in their metadata, in words, what is drawn: for who does not see it.
+    """
     if path is not None:
         path = Path(path)
+        ending = path.suffix.lstrip(".") or "png"
+        said = {_TEXT_IN[ending]: in_words(figure)} if ending in _TEXT_IN else None
         with beside(path) as new:
-            figure.savefig(new, dpi=dpi, format=path.suffix.lstrip(".") or "png", **more)
+            figure.savefig(new, dpi=dpi, format=ending, metadata=said, **more)
     return figure
+
+
+def in_words(figure: "Figure") -> str:
+    """Say what a figure shows by what is written on it: its titles, the names of its axes, and its keys."""
+    parts = [figure.get_suptitle()]
+    for axes in figure.axes:
+        named = " against ".join(filter(None, (axes.get_ylabel(), axes.get_xlabel())))
+        parts += [axes.get_title(loc="left"), axes.get_title(), axes.get_title(loc="right"), named]
+    keys = [key for one in (figure, *figure.axes) for key in _legends(one)]
+    parts += [text.get_text() for key in keys for text in key.get_texts()]
+    return "; ".join(dict.fromkeys(part.replace("\n", " ") for part in parts if part))
+
+
+def _legends(one: Any) -> list[Any]:
+    """Keys of a figure or of a panel."""
+    return one.legends if hasattr(one, "legends") else list(filter(None, [one.get_legend()]))

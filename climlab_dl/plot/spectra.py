@@ -85,7 +85,7 @@ def power(volume: "Volume", *, path: str | Path | None = None) -> "Figure":
     """
     from matplotlib.figure import Figure
 
-    from climlab_dl.plot.paper import written
+    from climlab_dl.plot.pictures import written
 
     if volume.box_size_mpc_h is None or volume.redshifts is None:
         raise ValueError(f"{volume.source.name} does not tell its box and redshifts, which P(k) needs")

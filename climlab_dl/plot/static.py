@@ -61,7 +61,7 @@ def static(
         The channel or the time is not there, or a mask is on another grid.
     """
     import cartopy.mpl.geoaxes  # noqa: F401  (makes matplotlib know the projections)
-    from matplotlib import colormaps
+    from matplotlib.colors import ListedColormap
     from matplotlib.figure import Figure
 
     [field] = layers.channels_of(fields, [channel] if channel else None)[:1]
@@ -80,7 +80,7 @@ def static(
     axes: Any = figure.add_subplot(projection=place.crs)
     _frame(axes, place)
     axes.set_facecolor(styles.NO_DATA)
-    colors = {"cmap": colormaps[look.colormap], "vmin": look.low, "vmax": look.high}
+    colors = {"cmap": ListedColormap(look.palette()), "vmin": look.low, "vmax": look.high}
     image = pictures.cells(axes, canvas.under(values, cells), place, **colors)
     if found is not None:
         pictures.cells(axes, _paint(found.values, cells, opacity), place)

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from climlab_dl.climate.fields import CLASSES, FIELDS
+from climlab_dl.plot.colors import even
 
 if TYPE_CHECKING:
     import xarray as xr
 
-# Told apart by people who do not see red or green, and legible over both colour maps below.
+# Told apart by people who do not see red or green, in grey by their lightness, and legible over both maps below.
 CLASS_COLORS = {"background": "#00000000", "cyclone": "#d01c8b", "river": "#ff8c00"}
-VERDICT_COLORS = {"hit": "#1b9e77", "miss": "#d7301f", "false alarm": "#ffc20a"}
+VERDICT_COLORS = {"hit": "#1b9e77", "miss": "#b30000", "false alarm": "#ffc20a"}
 SEQUENTIAL, DIVERGING = "YlGnBu", "RdBu_r"
 NO_DATA = "#c8c8c8"
 # Units in which people read fields whose SI values have too many digits or too few, and the factor to them.
@@ -58,11 +59,8 @@ class Style:
         return f"{self.name} ({self.unit})" if self.unit else self.name
 
     def palette(self, colors: int = 256) -> list[str]:
-        """List the colour map as hexadecimal colours."""
-        from matplotlib import colormaps
-        from matplotlib.colors import to_hex
-
-        return [to_hex(color) for color in colormaps[self.colormap](np.linspace(0, 1, colors))]
+        """List the colour map, in steps that look equally large, as hexadecimal colours."""
+        return list(even(self.colormap, colors, diverging=self.colormap == DIVERGING))
 
     def to_page(self) -> dict[str, object]:
         """Tell what the page's script needs of it."""

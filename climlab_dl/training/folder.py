@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import pandas as pd
 
+from climlab_dl import cards
 from climlab_dl.files import beside
 from climlab_dl.training.reports import Reports
 
@@ -77,6 +78,14 @@ class RunFolder:
 
     def __repr__(self) -> str:
         return f"RunFolder({str(self.path)!r})"
+
+    def _repr_html_(self) -> str:
+        if not self.path.is_dir():
+            return cards.card({"folder": self.path, "state": "not there yet"}, "Run")
+        status, latest, best = self.status(), self.latest(), self.best()
+        rows = {"folder": self.path, "state": status["state"], "step": f"{status['step']} of {status['steps']}"}
+        rows |= {"message": status["message"], "checkpoints": [path.name for path in (latest, best) if path]}
+        return cards.card(rows, "Run")
 
     # Reading: what a notebook, a batch script or a colleague needs.
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from climlab_dl import cards
 from climlab_dl.parallel.allreduce import Exchange
 from climlab_dl.training.climate_archive import ClimateArchive
 from climlab_dl.training.folder import RunFolder
@@ -112,6 +113,12 @@ class Run:
     logs: tuple[LogKind, ...] = ()
     profile: tuple[int, int] | None = None
     seed: int = 0
+
+    def _repr_html_(self) -> str:
+        # What is not as by default; the parts are dataclasses, and say themselves what they are.
+        usual = {one.name: one.default for one in fields(self)}
+        rows = {name: getattr(self, name) for name, value in usual.items() if getattr(self, name) != value}
+        return cards.card({name: repr(value) for name, value in rows.items()}, "Run")
 
     def __post_init__(self) -> None:
         if (self.epochs is None) == (self.steps is None):

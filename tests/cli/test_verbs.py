@@ -151,9 +151,11 @@ def test_doctor_prints_what_a_script_can_read(run, tmp_path):
 
 @pytest.mark.mpi
 @pytest.mark.slow
-def test_what_trainings_leave_is_compared_reported_and_inferred_from(run, tour, tmp_path):
+def test_what_trainings_leave_is_compared_reported_and_inferred_from(run, tour, tmp_path, caplog):
     rows = json.loads(run("runs", tour / "runs", "--json").stdout)
     assert {row["run"]: row["state"] for row in rows} == dict.fromkeys(("cosmoflow", "deeplab", "tiramisu"), "finished")
+    # What differs between these three would make lines of 600 characters.
+    assert max(map(len, run("runs", tour / "runs").stdout.splitlines())) <= 100
     assert "best_step" in run("runs", tour / "runs", "--sort", "beste", code=2).stderr
     page = tmp_path / "report.html"
     run("report", tour / "runs" / "deeplab", "--out", page, "--snapshots", 1)
@@ -164,6 +166,9 @@ def test_what_trainings_leave_is_compared_reported_and_inferred_from(run, tour, 
     drawn = pd.read_csv(draws)
     assert len(drawn) == 500
     np.testing.assert_allclose(intervals["Omega_m"]["median"], drawn.Omega_m.median(), rtol=1e-4)
+    assert not caplog.text
+    run("infer", observed, observed.with_stem("universe_00001"), "--network", tour / "runs" / "cosmoflow", "-n", 500)
+    assert "the files tell 2 sets of them" in caplog.text
 
 
 def test_the_fields_of_a_runs_parts_are_options(run, tmp_path):

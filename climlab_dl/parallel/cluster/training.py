@@ -1,6 +1,5 @@
 """A training: a folder, and the engines that fill it if this kernel started it."""
 
-import html
 import socket
 import threading
 import time
@@ -8,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from climlab_dl import cards
 from climlab_dl.parallel.cluster.processes import alive
 from climlab_dl.training.folder import RunFolder
 from climlab_dl.training.summary import Summary
@@ -237,9 +237,4 @@ class Training:
             rows["ranks"] = repr(self._engines)
         if self.restarts:
             rows["restarts"] = f"{self.restarts} of at most {self.max_restarts}"
-        cells = "".join(
-            f"<tr><th style='text-align:left'>{html.escape(name)}</th><td style='text-align:left'>"
-            f"{html.escape(value)}</td></tr>"
-            for name, value in rows.items()
-        )
-        return f"<table><caption>Training</caption>{cells}</table>"
+        return cards.card(rows, "Training")
