@@ -55,7 +55,9 @@ def convolve(features: tuple[Tensor, ...], weight: Tensor, bias: Tensor | None, 
         # Dilation changes nothing about a single pixel, but takes the convolution to oneDNN; which (3.12) writes beyond
         # the gradient of a strided 1x1 kernel of, say, 12 x 36 channels.
         way = way._replace(dilation=(2, 2), stride=(1, 1), every=way.stride)
-    return _Convolve.apply(weight, bias, way, *features)
+    if len(features) > 1 or way.west or way.east or way.every != (1, 1) or _faster_apart(weight, way):
+        return _Convolve.apply(weight, bias, way, *features)
+    return torch.ops.aten.convolution(features[0], weight, bias, *way[:6])
 
 
 class _Convolve(torch.autograd.Function):
@@ -80,7 +82,7 @@ class _Convolve(torch.autograd.Function):
         joined = _join(features, way)
         bias_too = ctx.has_bias and ctx.needs_input_grad[1]
         both = [any(ctx.needs_input_grad[3:]), ctx.needs_input_grad[0], bias_too]
-        apart = both[1] and _faster_apart(joined, weight, way)
+        apart = both[1] and joined.device.type == "cpu" and not joined.is_contiguous() and _faster_apart(weight, way)
         of_map, of_kernel, of_bias = _gradients(
             gradient, joined, weight, way, [both[0], both[1] and not apart, bias_too and not apart]
         )
@@ -93,10 +95,9 @@ class _Convolve(torch.autograd.Function):
         return (of_kernel, of_bias, None, *parts)
 
 
-def _faster_apart(fields: Tensor, weight: Tensor, way: Way) -> bool:
-    """Whether the kernel's gradient is faster where each channel lies by itself, the cost of getting there included."""
-    together = fields.device.type == "cpu" and not fields.is_contiguous()
-    return together and weight.shape[-1] > 1 and (way.transposed or min(weight.shape[:2]) >= WIDE)
+def _faster_apart(weight: Tensor, way: Way) -> bool:
+    """Whether a kernel's gradient is faster where each channel lies by itself, the cost of getting there included."""
+    return weight.shape[-1] > 1 and (way.transposed or min(weight.shape[:2]) >= WIDE)
 
 
 def _gradients(gradient: Tensor, fields: Tensor, weight: Tensor, way: Way, wanted: list[bool]) -> list[Tensor | None]:

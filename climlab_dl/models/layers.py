@@ -2,7 +2,7 @@
 
 import math
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any, Literal, TypedDict, get_args
 
@@ -35,10 +35,18 @@ class Recomputable(nn.Module):
 
     def __call__(self, *inputs: Tensor) -> Any:
         """Run the module; while recording gradients keep its inputs only, if asked to."""
-        if not (self.recompute and self.training and torch.is_grad_enabled()):
-            return super().__call__(*inputs)
-        again = _statistics_untouched(self)
-        return checkpoint(super().__call__, *inputs, use_reentrant=False, context_fn=lambda: (nullcontext(), again))
+        return forgetful(super().__call__, self, *inputs) if self.recompute else super().__call__(*inputs)
+
+
+def forgetful(function: Callable[..., Any], part: nn.Module, *inputs: Tensor) -> Any:
+    """Call a function that uses part of a network, keeping its inputs only, and again for the gradient.
+
+    What it ends with is not computed again, unless that is one of our own autograd functions.
+    """
+    if not (part.training and torch.is_grad_enabled()) or torch.compiler.is_compiling():
+        return function(*inputs)
+    again = _statistics_untouched(part)
+    return checkpoint(function, *inputs, use_reentrant=False, context_fn=lambda: (nullcontext(), again))
 
 
 @contextmanager

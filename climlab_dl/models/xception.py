@@ -5,7 +5,7 @@ Layer for layer the encoder of the MLPerf HPC DeepCAM reference network, so that
 
 from torch import Tensor, nn
 
-from climlab_dl.models.layers import Conv2d, Convolution, Norm, Padding, Recomputable, convolution
+from climlab_dl.models.layers import Conv2d, Convolution, Norm, Padding, Recomputable, convolution, forgetful
 
 
 class Separable(nn.Sequential):
@@ -18,10 +18,24 @@ class Separable(nn.Sequential):
         super().__init__(depthwise, Conv2d(channels, features, 1, padding=padding, bias=False))
 
 
+def separably(layers: nn.Sequential, fields: Tensor) -> Tensor:
+    """Apply separable convolutions, keeping their results only: each is normalised and activated by the next."""
+    finish: nn.Module = nn.Identity()
+    for layer in layers:
+        conv, after = layer, nn.Identity()
+        # Without normalisation a ReLU works in place on what is kept, and stays with its own convolution.
+        if isinstance(layer, Convolution) and hasattr(layer, "norm"):
+            conv, after = layer[0], nn.Sequential(*list(layer)[1:])
+        fields = forgetful(nn.Sequential(finish, conv), layers, fields)
+        finish = after
+    return finish(fields)
+
+
 class Block(Recomputable):
     """Separable convolutions beside a shortcut.
 
-    ``features`` names each convolution's result; all but the strided or plain last one (``tail``) are normalised.
+    ``features`` names each convolution's result; all but the strided or plain last one (``tail``) are normalised. Only
+    what pointwise convolutions make is kept for the gradient: the rest costs little to make again, and is two thirds.
     """
 
     def __init__(
@@ -52,7 +66,7 @@ class Block(Recomputable):
     def forward(self, fields: Tensor) -> Tensor:
         """Sum of both ways, not activated."""
         shortcut = fields if self.shortcut is None else self.shortcut(fields)
-        return self.layers(fields) + shortcut
+        return separably(self.layers, fields) + shortcut
 
 
 class Xception(nn.Module):
@@ -104,4 +118,4 @@ class Xception(nn.Module):
         for block in (*self.entry[1:], *self.middle):
             fields = block(fields).relu_()
         # The reference leaves the exit block's sum as it is.
-        return self.last(self.exit(fields)), low_level
+        return separably(self.last, self.exit(fields)), low_level

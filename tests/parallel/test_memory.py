@@ -9,7 +9,7 @@ import pytest
 SCRIPT = """
 import resource, sys
 import numpy as np
-from climlab_dl.inference.memory import keep_freed
+from climlab_dl.parallel.memory import keep_freed
 if sys.argv[1] == "keep" and not keep_freed():
     sys.exit("no glibc")
 for _ in range(3):

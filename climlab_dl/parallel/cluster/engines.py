@@ -176,7 +176,7 @@ class Engines:
         """
         from climlab_dl.climate import archive
         from climlab_dl.inference import outputs
-        from climlab_dl.inference.memory import keep_freed
+        from climlab_dl.parallel.memory import keep_freed
 
         make = outputs.into(Path(folder).absolute(), detector, **options)
         inputs = [path.absolute() for path in archive.paths(files if isinstance(files, str | Path) else list(files))]

@@ -61,8 +61,10 @@ def _portable(error: BaseException) -> BaseException:
 def train_on_rank(run: Any, folder: Path, timeout: float) -> None:
     """Train a run on this rank, to its end; a rank that does not come for ``timeout`` seconds is given up."""
     from climlab_dl.parallel import ranks
+    from climlab_dl.parallel.memory import keep_freed
     from climlab_dl.training.loop import train
 
+    keep_freed()
     # Searching all that was there before for garbage would cost up to 0.4 ms a step.
     gc.collect()
     gc.freeze()
