@@ -71,7 +71,7 @@ def join(*, timeout: float = 600.0) -> World:
 
 def leave() -> None:
     """Close the connections that :func:`join` opened; a rank still waiting for this one gets a ConnectionError."""
-    global _world, _owns_process_group, _store, _set_interface
+    global _world, _owns_process_group, _timeout, _store, _set_interface
     if _owns_process_group and dist.is_initialized():
         # A group that outlives its parent ends the interpreter with "terminate called".
         gc.collect()
