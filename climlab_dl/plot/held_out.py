@@ -52,7 +52,7 @@ def _draw_masks(figure: "Figure", seen: "xr.Dataset") -> None:
     from matplotlib.colors import to_rgba_array
     from matplotlib.patches import Patch
 
-    from climlab_dl.plot import canvas, layers
+    from climlab_dl.plot import canvas, layers, pictures
 
     seen = layers.canonical(seen)
     # Seen from the Pacific, where most of the storms are: the cut runs through Africa and Europe.
@@ -66,8 +66,7 @@ def _draw_masks(figure: "Figure", seen: "xr.Dataset") -> None:
         _draw_coasts(axes, place)
         # Unlabelled cells (-1) are drawn as background, like what lies beyond the grid.
         classes = np.append(np.maximum(seen[name].values, 0).ravel(), 0)[cells]
-        extent = {"extent": place.extent, "transform": place.crs}
-        axes.imshow(to_rgba_array(colors)[classes], origin="lower", interpolation="nearest", **extent)
+        pictures.cells(axes, to_rgba_array(colors)[classes], place)
         axes.set_title(title, fontsize=9)
     scores = [_iou(seen["mask"].values == number, seen["truth"].values == number) for number in range(len(names))]
     legend = list(zip(names, colors, scores, strict=True))[1:]
@@ -80,9 +79,8 @@ def _draw_masks(figure: "Figure", seen: "xr.Dataset") -> None:
 
 def _draw_coasts(axes: Any, place: "Canvas") -> None:
     from cartopy.mpl.ticker import LatitudeFormatter, LongitudeFormatter
-    from matplotlib.collections import LineCollection
 
-    from climlab_dl.plot import canvas, coastlines
+    from climlab_dl.plot import canvas, coastlines, pictures
 
     across, up = canvas.ticks(place)
     axes.set_xticks(across, crs=place.crs)
@@ -90,11 +88,8 @@ def _draw_coasts(axes: Any, place: "Canvas") -> None:
     axes.xaxis.set_major_formatter(LongitudeFormatter())
     axes.yaxis.set_major_formatter(LatitudeFormatter())
     axes.tick_params(labelsize=7)
-    xs, ys = place.clip(*coastlines.lines(place.crs, "110m" if place.whole else "50m"))
-    lines = [np.column_stack(line) for line in zip(xs, ys, strict=True)]
-    axes.add_collection(LineCollection(lines, colors="#606060", linewidths=0.5), autolim=False)
-    axes.set_xlim(*place.extent[:2])
-    axes.set_ylim(*place.extent[2:])
+    lines = coastlines.lines(place.crs, "110m" if place.whole else "50m")
+    pictures.lines(axes, place, lines, colors="#606060", linewidths=0.5)
 
 
 def _iou(found: np.ndarray, true: np.ndarray) -> str:

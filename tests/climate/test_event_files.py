@@ -1,0 +1,44 @@
+"""Events as tables and outlines in files."""
+
+import json
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from climlab_dl.climate import events
+
+find: Any = events.find  # tables whose columns the type checker cannot know
+
+
+@pytest.mark.parametrize("calendar", ["standard", "360_day"])
+def test_a_csv_file_comes_back_as_the_table(weather, tmp_path, calendar):
+    mask, fields = weather(calendar=calendar)
+    table = find(mask, fields)
+    path = events.to_csv(table, tmp_path / "events.csv")
+    back: Any = pd.read_csv(path)
+    assert back["time"].iloc[0] == "2001-02-26T00:00:00"
+    numbers = table.select_dtypes("number").columns
+    pd.testing.assert_frame_equal(back[numbers], table[numbers], check_dtype=False)
+    assert [p.name for p in tmp_path.iterdir()] == ["events.csv"]
+
+
+def test_geojson_has_a_feature_for_every_row_and_is_json(weather, tmp_path):
+    mask, fields = weather()
+    table = find(mask, fields)
+    made = events.to_geojson(mask, tmp_path / "events.geojson", table=table)
+    assert json.loads((tmp_path / "events.geojson").read_text()) == json.loads(json.dumps(made))
+    assert [feature["id"] for feature in made["features"]] == table["event"].tolist()
+    properties = made["features"][0]["properties"]
+    assert properties["time"] == "2001-02-26T00:00:00"
+    assert properties["merged_into"] is None or isinstance(properties["merged_into"], int)
+    assert len(events.to_geojson(mask, table=table[table["class"] == "river"])["features"]) < len(table)
+
+
+def test_geojson_of_another_mask_is_refused(weather):
+    mask, _ = weather()
+    table = find(mask)
+    with pytest.raises(ValueError, match="no time '2001-02-26T18"):
+        events.to_geojson(mask[:3], table=table)
+    with pytest.raises(ValueError, match="names region"):
+        events.to_geojson(mask * 0, table=table)
