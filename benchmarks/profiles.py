@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 from climlab_dl.parallel import ranks
+from climlab_dl.parallel.memory import keep_freed
 from climlab_dl.performance import profiles
 from climlab_dl.performance.cases import CASES
 
@@ -48,4 +49,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    keep_freed()  # as processes that train or detect do
     main()

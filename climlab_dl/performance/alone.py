@@ -57,10 +57,12 @@ def from_dict(facts: dict[str, Any]) -> Measurement:
 def main() -> None:
     """Measure what the command line names."""
     from climlab_dl.parallel import ranks
+    from climlab_dl.parallel.memory import keep_freed
     from climlab_dl.performance.cases import CASES
     from climlab_dl.performance.measure import measure
 
     name, size, rounds, folder = sys.argv[1:]
+    keep_freed()  # as processes that train or detect do
     with ranks.joined() as world:
         mine = Path(folder) / f"rank{world.rank}"
         mine.mkdir()

@@ -1,5 +1,7 @@
 """Seconds by turns, rates and ratios by hand, and memory that was really held."""
 
+import mmap
+
 import pytest
 import torch
 
@@ -69,12 +71,13 @@ def test_without_counts_there_are_seconds_alone(clock):
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="where there is a GPU its memory is told")
 def test_the_peak_is_what_was_held_at_worst():
-    with peak_memory() as peak:
-        held = bytearray(b"x" * 2**26)  # the bytes and their copy: 128 MiB at worst, 64 at the end
-        del held
+    # From the system itself: a process that keeps what it has freed may have as much at hand.
+    with peak_memory() as peak, mmap.mmap(-1, 2**26) as held:
+        for _ in range(64):
+            held.write(bytes(2**20))
     if peak.bytes is None:
         pytest.skip("this system does not tell")
-    assert 2**27 * 0.9 < peak.bytes < 2**27 * 1.2
+    assert 2**26 * 0.95 < peak.bytes < 2**26 * 1.2
 
 
 def test_no_rounds_are_refused():
