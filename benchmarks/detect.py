@@ -32,9 +32,9 @@ from climlab_dl import archive
 from climlab_dl.climate.fields import CAM5, CLASSES
 from climlab_dl.inference import outputs
 from climlab_dl.inference.detector import Detector
-from climlab_dl.parallel.memory import keep_freed
 from climlab_dl.models.deeplab import DeepLab
 from climlab_dl.parallel import ranks
+from climlab_dl.parallel.memory import keep_freed
 from climlab_dl.training import checkpoint
 from climlab_dl.training.climate_archive import ClimateArchive
 from climlab_dl.training.losses import WeightedCrossEntropy

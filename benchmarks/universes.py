@@ -95,8 +95,9 @@ def report(arguments: argparse.Namespace) -> None:
     files = data.files()
     network = network.refitted(volumes.open(files["training"]))
     more = sorted((arguments.folder / "more").glob("universe*"))
-    fitted = posterior.fit(network, [*files["calibration"], *more[::2]], method=arguments.method)
-    held_out = [*files["held_out"], *more[1::2]]
+    half = len(more) // 2  # every second point of a Sobol design would lie in one half of the prior
+    fitted = posterior.fit(network, [*files["calibration"], *more[:half]], method=arguments.method)
+    held_out = [*files["held_out"], *more[half:]]
     print(f"{len(files['training'])} universes trained on; {fitted.method}")
     print(f"{len(runs)} networks, {arguments.symmetries} symmetries; calibration on {len(held_out)} held out\n")
     checked = calibration.check(fitted, held_out)
