@@ -12,7 +12,8 @@ import xarray as xr
 from climlab_dl.climate import archive, heuristics
 from climlab_dl.climate.fields import CAM5, CLASSES
 from climlab_dl.parallel import ranks
-from climlab_dl.parallel.staging import Plan, stage
+from climlab_dl.parallel.staged import Plan
+from climlab_dl.parallel.staging import stage
 from climlab_dl.training.batches import Prepared, Samples, check_shares, shared_statistics, split
 from climlab_dl.training.metrics import Segmentation
 from climlab_dl.training.snapshots import Snapshots, StagedSnapshots

@@ -167,12 +167,11 @@ class Session:
 
     def micro_batches(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield the (samples, targets) of one step; the last one's gradients travel while they are computed."""
-        self.numbers = []
+        self.numbers, self.waited = [], 0.0
         resume.begin_randomness(self.run.seed, self.step + 1)
         self._profiler.before(self.step + 1)
         if self.offset == 0:
             self._mark("epoch_start", epoch_num=self.epoch)
-        self.waited = 0.0
         for number in range(self.run.accumulate):
             began = time.monotonic()
             values, target, numbers = next(self._batches)

@@ -15,7 +15,7 @@ from climlab_dl.climate import archive
 from climlab_dl.climate.fields import CLASSES, UNLABELLED
 from climlab_dl.climate.labels import MASK
 from climlab_dl.climate.straight import Straight
-from climlab_dl.parallel.staging import Staged
+from climlab_dl.parallel.staged import Staged
 from climlab_dl.training.statistics import Statistics, merged
 
 

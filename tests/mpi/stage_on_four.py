@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from climlab_dl.parallel import ranks, staging
-from climlab_dl.parallel.staging import Plan, Staged, stage
+from climlab_dl.parallel.staged import Plan, Staged
+from climlab_dl.parallel.staging import stage
 
 out = Path(sys.argv[1])
 PLAN = Plan(

@@ -3,7 +3,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from climlab_dl.parallel.staging import Plan, checksum, stage
+from climlab_dl.parallel.staged import Plan
+from climlab_dl.parallel.staging import stage
 
 PLAN = Plan(source="numbers", count=6, shape=(2, 3, 4), target_shape=(3, 4), target_dtype="int64")
 SCRIPT = Path(__file__).resolve().parents[1] / "mpi" / "stage_on_four.py"
@@ -24,24 +25,6 @@ def test_one_rank_stages_everything_and_reads_it_back(tmp_path):
         np.testing.assert_array_equal(target, sample(number)[1])
     # 6 samples of 24 float32 and 12 int64.
     assert (tmp_path / "node-0000" / "samples").stat().st_size == 6 * (24 * 4 + 12 * 8)
-
-
-def test_a_share_of_the_samples_is_drawn_by_seed_and_node():
-    plan = Plan(source="x", count=100, shape=(1,), target_shape=(), target_dtype="int8", share=0.25, seed=1)
-    first, second = plan.held_by(0), plan.held_by(1)
-    assert len(first) == len(set(first.tolist())) == 25
-    assert first.tolist() == plan.held_by(0).tolist() != second.tolist()
-
-
-def test_no_sample_has_the_checksum_that_means_nothing_is_there():
-    assert checksum(np.zeros(0, dtype=np.uint8)) == 1
-    assert checksum(np.frombuffer(b"123456789", dtype=np.uint8)) == 0xCBF43926  # CRC-32's check value
-
-
-def test_an_impossible_plan_is_refused_by_name():
-    for changes, says in (({"share": 0}, "share=0"), ({"dtype": "int8"}, "dtype='int8'")):
-        with pytest.raises(ValueError, match=says):
-            Plan(**{**PLAN.__dict__, **changes})
 
 
 @pytest.mark.mpi
