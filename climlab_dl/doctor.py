@@ -92,21 +92,18 @@ def _room_in_memory() -> Finding:
 
     from climlab_dl.parallel.cluster.preflight import cores
 
-    free = psutil.virtual_memory().available
-    found = f"{free / 2**30:.1f} GiB free, {cores()} cores"
-    if free < _MEMORY:
-        remedy = f"the tour takes {_MEMORY / 2**30:.0f} GiB: close other programs"
-        return Finding("memory", "missing", found, remedy)
-    return Finding("memory", "ok", found)
+    remedy = f"the tour takes {_MEMORY / 2**30:.0f} GiB: close other programs"
+    return _room("memory", psutil.virtual_memory().available, _MEMORY, f", {cores()} cores", remedy)
 
 
 def _room_on_disk(folder: Path) -> Finding:
-    free = shutil.disk_usage(folder).free
-    found = f"{free / 2**30:.1f} GiB free at {folder.resolve()}"
-    if free < _DISK:
-        remedy = f"the tour leaves up to {_DISK / 2**30:.0f} GiB: free some, or give another folder"
-        return Finding("disk", "missing", found, remedy)
-    return Finding("disk", "ok", found)
+    remedy = f"the tour leaves up to {_DISK / 2**30:.0f} GiB: free some, or give another folder"
+    return _room("disk", shutil.disk_usage(folder).free, _DISK, f" at {folder.resolve()}", remedy)
+
+
+def _room(name: str, free: int, needed: int, where: str, remedy: str) -> Finding:
+    found = f"{free / 2**30:.1f} GiB free{where}"
+    return Finding(name, "ok", found) if free >= needed else Finding(name, "missing", found, remedy)
 
 
 def _hdf5(folder: Path) -> Finding:

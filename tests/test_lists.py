@@ -90,3 +90,10 @@ def test_every_package_that_is_imported_is_on_the_list():
             for name in names:
                 package = name.split(".")[0]
                 assert package in known or package in sys.stdlib_module_names, f"{path.name} imports {package}"
+
+
+def test_the_notice_tells_the_licence_of_every_folder_of_packaged_data():
+    paragraphs = re.split(r"\n(?=\S)", (ROOT / "NOTICE").read_text())
+    for folder in (ROOT / "climlab_dl" / "data").iterdir():
+        (about,) = [text for text in paragraphs if text.startswith(f"climlab_dl/data/{folder.name}/")]
+        assert re.search("public domain|CC0|BSD|MIT|Apache", about, re.IGNORECASE), folder.name

@@ -44,17 +44,31 @@ def pairs(mask: xr.DataArray, truth: xr.DataArray) -> tuple[Layout, Iterator[Pai
     ValueError
         Different grids, or no time in common.
     """
-    ours, theirs = Layout.of(mask), Layout.of(truth)
+    layouts, both = at_the_same_times(mask, truth)
+    return layouts[0], (_pair(step, layouts, both) for step in range(both[0].sizes["time"]))
+
+
+def at_the_same_times(
+    found: xr.DataArray, truth: xr.DataArray, what: str = "mask"
+) -> tuple[tuple[Layout, Layout], tuple[xr.DataArray, xr.DataArray]]:
+    """Give the layouts of what was found and of the truth, and both along the times that they share.
+
+    Raises
+    ------
+    ValueError
+        Different grids, or no time in common.
+    """
+    ours, theirs = Layout.of(found), Layout.of(truth)
     refuse_another_grid(ours, theirs)
-    if "time" in mask.dims and "time" in truth.dims:
-        both = xr.align(mask.drop_vars(["lat", "lon"]), truth.drop_vars(["lat", "lon"]), join="inner")
+    if "time" in found.dims and "time" in truth.dims:
+        both = xr.align(found.drop_vars(["lat", "lon"]), truth.drop_vars(["lat", "lon"]), join="inner")
         if both[0].sizes["time"] == 0:
-            raise ValueError(f"mask and truth have no time in common ({_span(mask)} and {_span(truth)})")
-    elif "time" in mask.dims or "time" in truth.dims:
-        raise ValueError("one of mask and truth has several times, the other none: select the time that it is of")
+            raise ValueError(f"{what} and truth have no time in common ({_span(found)} and {_span(truth)})")
+    elif "time" in found.dims or "time" in truth.dims:
+        raise ValueError(f"one of {what} and truth has several times, the other none: select the time that it is of")
     else:
-        both = mask.expand_dims("time"), truth.expand_dims("time")
-    return ours, (_pair(step, (ours, theirs), both) for step in range(both[0].sizes["time"]))
+        both = found.expand_dims("time"), truth.expand_dims("time")
+    return (ours, theirs), both
 
 
 def refuse_another_grid(ours: Layout, theirs: Layout) -> None:

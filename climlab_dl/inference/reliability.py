@@ -5,8 +5,7 @@ import pandas as pd
 import xarray as xr
 
 from climlab_dl.climate.fields import CLASSES
-from climlab_dl.climate.snapshots import Layout
-from climlab_dl.inference.confusion import refuse_another_grid
+from climlab_dl.inference.confusion import at_the_same_times
 
 
 def reliability(probabilities: xr.DataArray, truth: xr.DataArray, *, bins: int = 10) -> pd.DataFrame:
@@ -35,15 +34,7 @@ def reliability(probabilities: xr.DataArray, truth: xr.DataArray, *, bins: int =
     ValueError
         Different grids, or no time in common.
     """
-    ours, theirs = Layout.of(probabilities), Layout.of(truth)
-    refuse_another_grid(ours, theirs)
-    if "time" in probabilities.dims:
-        bare = [layer.drop_vars(["lat", "lon"]) for layer in (probabilities, truth)]
-        probabilities, truth = xr.align(*bare, join="inner")
-    else:
-        probabilities, truth = probabilities.expand_dims("time"), truth.expand_dims("time")
-    if probabilities.sizes["time"] == 0:
-        raise ValueError("probabilities and truth have no time in common")
+    (ours, theirs), (probabilities, truth) = at_the_same_times(probabilities, truth, "probabilities")
     count, total, true = np.zeros((3, len(CLASSES), bins))
     squares, hits, pixels = np.zeros(len(CLASSES)), np.zeros(len(CLASSES)), 0
     for step in range(probabilities.sizes["time"]):
