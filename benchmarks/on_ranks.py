@@ -16,7 +16,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from climlab_dl.models.deeplab import DeepLab
-from climlab_dl.parallel import ranks
+from climlab_dl.parallel import ranks, shared
 from climlab_dl.parallel.allreduce import Exchange, GradientExchange
 from climlab_dl.parallel.mpi import World
 
@@ -121,11 +121,19 @@ def all_reduce(rounds: int) -> dict[str, Any]:
         dist.all_reduce(values)
         return True
 
+    buffers = shared.allocate([whole])
+    assert buffers is not None
+
+    def in_shared_memory() -> bool:
+        shared.add_up(buffers, "all-reduce")
+        return True
+
     def by_mpi() -> bool:
         MPI.COMM_WORLD.Allreduce(MPI.IN_PLACE, given)
         return True
 
     arms: Arms = {
+        "add_up": in_shared_memory,
         "all_reduce": lambda: summed(whole),
         "mpi4py": by_mpi,
         "exchange": in_buckets,

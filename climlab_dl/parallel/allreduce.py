@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from climlab_dl.parallel import ranks
+from climlab_dl.parallel import ranks, shared
 from climlab_dl.parallel.nodes import Nodes
 
 _COMPRESSED = {"fp16": torch.float16, "bf16": torch.bfloat16}
@@ -69,15 +69,25 @@ class _Bucket:
         length = sum(parameter.numel() for parameter in parameters)
         self.flat = parameters[0].new_zeros(-(-length // multiple) * multiple)
         self.sent = self.flat if like is None else torch.zeros_like(self.flat, dtype=like)
-        self.views: list[Tensor] = []
-        start = 0
-        for parameter in parameters:
-            # The parameter's own strides: channels-last weights get channels-last gradients.
-            self.views.append(self.flat.as_strided(parameter.shape, parameter.stride(), start))
-            start += parameter.numel()
+        self.views = self._views()
         self.work: dist.Work | None = None
         self.travels = False
         self.crosses = False  # between nodes
+
+    def _views(self) -> list[Tensor]:
+        views, start = [], self.flat.storage_offset()
+        for parameter in self.parameters:
+            # The parameter's own strides: channels-last weights get channels-last gradients.
+            views.append(self.flat.as_strided(parameter.shape, parameter.stride(), start))
+            start += parameter.numel()
+        return views
+
+    def move(self, sent: Tensor) -> None:
+        """Keep what is sent in other memory."""
+        if self.sent is self.flat:
+            self.flat = sent
+            self.views = self._views()
+        self.sent = sent
 
     def attach(self) -> None:
         """Make this buffer the parameters' gradient."""
@@ -103,12 +113,16 @@ class GradientExchange:
         self.parameters = parameters
         hierarchical = exchange.route == "hierarchical" and ranks.size() > 1
         self.nodes = Nodes(exchange.ranks_per_node) if hierarchical else None
+        # In the connections of all that the ranks agree on, a lagged gradient would hold the next agreement up.
+        apart = exchange.lag and not hierarchical and ranks.size() > 1
+        self._everyone = ranks.group(list(range(ranks.size()))) if apart else None
         like = _COMPRESSED.get(exchange.compression)
         groups = _grouped(parameters, int(exchange.bucket_megabytes * 2**20))
         multiple = 1 if self.nodes is None else self.nodes.here
         self._sets = [
             [_Bucket(group, multiple=multiple, like=like) for group in groups] for _ in range(1 + exchange.lag)
         ]
+        self._shared = [self._share(buckets) for buckets in self._sets]
         self._turn = 0
         self._lagged: dict[str, float] | None = None  # what receive() was told about the gradient that waits
         self._last, self._launched = False, 0
@@ -117,6 +131,13 @@ class GradientExchange:
         where = {parameter: number for number, group in enumerate(groups) for parameter in group}
         for parameter in parameters:
             parameter.register_post_accumulate_grad_hook(lambda ready: self._arrived(where[ready]))
+
+    def _share(self, buckets: list[_Bucket]) -> list[list[Tensor]] | None:
+        """Move buckets into memory that the ranks share, where there is such."""
+        everyones = None if self.nodes is not None else shared.allocate([bucket.sent for bucket in buckets])
+        for bucket, everyone in zip(buckets, everyones or (), strict=False):
+            bucket.move(everyone[ranks.rank()])
+        return everyones
 
     @property
     def _filling(self) -> list[_Bucket]:
@@ -195,8 +216,8 @@ class GradientExchange:
     def close(self) -> None:
         """Wait for what is still on its way, so that the ranks can part."""
         with contextlib.suppress(ConnectionError):
-            for buckets in self._sets:
-                self._complete(buckets)
+            for bucket in (bucket for buckets in self._sets for bucket in buckets):
+                bucket.wait()
         for parameter in self.parameters:
             parameter.grad = None
 
@@ -216,11 +237,11 @@ class GradientExchange:
             bucket.sent.copy_(bucket.flat)
         low, high = torch.aminmax(bucket.sent)  # NaN propagates
         self._finite &= torch.isfinite(low) & torch.isfinite(high)
-        if ranks.size() == 1:
+        if ranks.size() == 1 or self._shared[self._turn] is not None:
             return
         with ranks.collective("gradients"):
             if self.nodes is None:
-                bucket.work = dist.all_reduce(bucket.sent, async_op=True)
+                bucket.work = dist.all_reduce(bucket.sent, group=self._everyone, async_op=True)
             else:
                 shard = self.nodes.shard(bucket.sent)
                 bucket.work = dist.reduce_scatter_single(shard, bucket.sent, group=self.nodes.within, async_op=True)
@@ -254,6 +275,9 @@ class GradientExchange:
                 with ranks.collective("gradients within the node"):
                     shard = self.nodes.shard(bucket.sent).clone()
                     bucket.work = dist.all_gather_single(bucket.sent, shard, group=self.nodes.within, async_op=True)
+        buffers = self._shared[self._sets.index(buckets)]
+        if buffers is not None and buckets[0].travels:
+            shared.add_up(buffers, "gradients")
         for bucket in buckets:
             bucket.wait()
             if bucket.travels and bucket.sent is not bucket.flat:

@@ -10,7 +10,7 @@ import torch
 from runs import assert_same, tiny
 from torch import nn
 
-from climlab_dl.parallel import ranks
+from climlab_dl.parallel import ranks, shared
 from climlab_dl.parallel.allreduce import Exchange
 from climlab_dl.parallel.nodes import Nodes
 from climlab_dl.training.folder import RunFolder
@@ -66,8 +66,12 @@ def close(found: torch.Tensor, wanted: torch.Tensor, tolerance: float) -> None:
 
 
 def main() -> None:
-    flat = exchanged()
-    close(flat, expected(), 1e-6)
+    assert shared.allocate([torch.zeros(3)]) is not None
+    close(exchanged(), expected(), 1e-6)
+    with pytest.MonkeyPatch.context() as without:  # as on several hosts
+        without.setattr(shared, "allocate", lambda like: None)
+        close(exchanged(), expected(), 1e-6)
+        close(exchanged(steps=2, lag=1), expected(step=0), 1e-6)
     hierarchical: dict[str, Any] = {"route": "hierarchical", "ranks_per_node": 2}
     for settings in (
         hierarchical,
