@@ -26,7 +26,7 @@ from climlab_dl.models.cosmoflow import CosmoFlow
 from climlab_dl.models.deeplab import DeepLab
 from climlab_dl.models.dense import DroppedRelu, JoinedConv2d
 from climlab_dl.models.fold import fold
-from climlab_dl.models.layers import Conv2d
+from climlab_dl.models.layers import Conv2d, Upsample2d, wrap
 from climlab_dl.models.tiramisu import Tiramisu
 from climlab_dl.performance.flops import count
 
@@ -34,13 +34,23 @@ Call = Callable[[Tensor], None]
 
 
 def plain(network: nn.Module) -> nn.Module:
-    """Make a Tiramisu join its features before every convolution and keep what ReLU and dropout give, as most do."""
+    """Make a network join its features before every layer, convolve and activate as most do."""
     for module in network.modules():
         if isinstance(module, JoinedConv2d):
-            module.forward = types.MethodType(lambda self, *f: Conv2d.forward(self, torch.cat(f, 1)), module)
+            module.forward = types.MethodType(lambda self, *f: _convolve(self, torch.cat(f, 1)), module)
+        elif isinstance(module, Conv2d):
+            module.forward = types.MethodType(_convolve, module)
+        elif isinstance(module, Upsample2d) and not module.periodic:
+            module.forward = types.MethodType(nn.ConvTranspose2d.forward, module)
         elif isinstance(module, DroppedRelu):
             module.forward = types.MethodType(lambda self, x: F.dropout(F.relu(x), self.dropout, self.training), module)
+        elif isinstance(module, nn.ReLU | nn.LeakyReLU):
+            module.inplace = False
     return network
+
+
+def _convolve(layer: Conv2d, fields: Tensor) -> Tensor:
+    return nn.Conv2d.forward(layer, wrap(fields, layer.seam, layer.seam) if layer.seam else fields)
 
 
 def train(network: nn.Module) -> Call:

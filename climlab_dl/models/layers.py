@@ -115,16 +115,8 @@ class Conv2d(nn.Conv2d):
     ):
         reach = dilation * (kernel - 1) // 2
         self.seam = reach if padding == "periodic" else 0
-        super().__init__(
-            channels,
-            features,
-            kernel,
-            stride=stride,
-            padding=(reach, reach - self.seam),
-            dilation=dilation,
-            groups=groups,
-            bias=bias,
-        )
+        around = (reach, reach - self.seam)
+        super().__init__(channels, features, kernel, stride, around, dilation, groups, bias)
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002  the name is torch's
         """Convolve ``(batch, channels, lat, lon)``."""

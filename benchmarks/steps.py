@@ -1,0 +1,165 @@
+"""Training steps of the published networks beside their references, and how near inference comes to the GEMM rate.
+
+    OMP_NUM_THREADS=1 python benchmarks/steps.py --case cosmoflow --rounds 3
+    OMP_NUM_THREADS=1 python benchmarks/steps.py --case deepcam --reference ~/hpc/deepcam/src/deepCam
+
+Reference and network take turns (A B A B ...), each in a process of its own with one thread: the reference as PyTorch
+starts, ours with freed memory kept, as ranks and batch jobs do. CPU seconds are of the best and the median step; memory
+is the process's peak beyond what it held with torch imported. The reference of DeepCAM is MLPerf HPC's own network in
+PyTorch, from your clone of mlcommons/hpc; for the others, published in TensorFlow, it is the same network as most would
+write it: features joined for every layer, each map in the default format, nothing in place.
+"""
+
+import argparse
+import importlib.util
+import statistics
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+import torch
+from models import peak_kib, plain
+from torch import Tensor, nn
+
+from climlab_dl.models import cosmoflow, tiramisu
+from climlab_dl.models.cosmoflow import CosmoFlow
+from climlab_dl.models.deeplab import DeepLab
+from climlab_dl.models.fold import fold
+from climlab_dl.models.tiramisu import Tiramisu
+from climlab_dl.parallel.memory import keep_freed
+from climlab_dl.performance.flops import count
+
+MAP, VOLUME = (768, 1152), (128, 128, 128)
+CASES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
+    "deepcam": (lambda: DeepLab.mlperf(padding="zeros").build(16, 3), (1, 16, *MAP)),
+    "deepcam periodic": (lambda: DeepLab.mlperf().build(16, 3), (1, 16, *MAP)),
+    "tiramisu": (lambda: Tiramisu.kurth(padding="zeros").build(16, 3), (1, 16, *MAP)),
+    "cosmoflow": (lambda: CosmoFlow.paper().build(1, 3), (1, 1, *VOLUME)),
+    "cosmoflow mlperf": (lambda: CosmoFlow.mlperf().build(4, 4), (1, 4, *VOLUME)),
+}
+
+
+class Side:
+    """What one process holds: a network, its input and its memory at the start."""
+
+    here: "Side"
+
+    def __init__(self, case: str, reference: Path | None, *, ours: bool, infer: bool) -> None:
+        torch.set_num_threads(1)
+        torch.manual_seed(0)
+        if ours:
+            keep_freed()
+        self.before = peak_kib()
+        build, shape = CASES[case]
+        self.x, self.infer = torch.randn(shape), infer
+        if ours:
+            self.network = fold(build()) if infer else build()
+        elif case.startswith("deepcam"):
+            self.network = _published(reference)
+        else:
+            tiramisu.as_read = cosmoflow.as_read = lambda fields: fields
+            self.network = plain(build())
+
+    def step(self) -> float:
+        """CPU seconds of one step."""
+        start = time.process_time()
+        if self.infer:
+            with torch.inference_mode():
+                self.network(self.x)
+        else:
+            self.network.zero_grad()
+            self.network(self.x).square().mean().backward()
+        return time.process_time() - start
+
+
+def _published(folder: Path | None) -> nn.Module:
+    if folder is None:
+        raise SystemExit(
+            "deepcam has its reference in a clone of mlcommons/hpc: --reference CLONE/deepcam/src/deepCam"
+        )
+    file = folder / "architecture" / "deeplab_xception.py"
+    spec = importlib.util.spec_from_file_location("reference", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.DeepLabv3_plus(n_input=16, n_classes=3, os=16, pretrained=False, _print=False)
+
+
+def begin(case: str, reference: Path | None, ours: bool, infer: bool) -> None:
+    Side.here = Side(case, reference, ours=ours, infer=infer)
+
+
+def step() -> tuple[float, float]:
+    """CPU seconds of a step, and the peak so far in MiB."""
+    return Side.here.step(), (peak_kib() - Side.here.before) / 1024
+
+
+def gemm() -> float:
+    """GFLOP/s of a matrix multiplication of 2048 x 2048 x 2048, the best of three."""
+    a: Tensor = torch.randn(2048, 2048)
+    taken = []
+    for _ in range(3):
+        start = time.process_time()
+        torch.mm(a, a)
+        taken.append(time.process_time() - start)
+    return 2 * 2048**3 / min(taken) / 1e9
+
+
+def compare(case: str, reference: Path | None, rounds: int) -> str:
+    """One row: reference and ours in turns."""
+    context = get_context("spawn")
+    seconds: dict[bool, list[float]] = {False: [], True: []}
+    peaks = {}
+    with ProcessPoolExecutor(1, mp_context=context) as theirs, ProcessPoolExecutor(1, mp_context=context) as mine:
+        sides = {False: theirs, True: mine}
+        for ours, process in sides.items():
+            process.submit(begin, case, reference, ours, False).result()
+        for _ in range(rounds):
+            for ours, process in sides.items():
+                taken, peaks[ours] = process.submit(step).result()
+                seconds[ours].append(taken)
+    flops = count(CASES[case][0](), CASES[case][1]).training
+    best = {ours: min(all_) for ours, all_ in seconds.items()}
+    medians = {ours: statistics.median(all_) for ours, all_ in seconds.items()}
+    return (
+        f"| {case} | {best[False]:.2f} ({medians[False]:.2f}) | {best[True]:.2f} ({medians[True]:.2f}) | "
+        f"{best[True] / best[False]:.2f} ({medians[True] / medians[False]:.2f}) | {flops / best[True] / 1e9:.0f} | "
+        f"{peaks[False]:.0f} | {peaks[True]:.0f} | {peaks[True] / peaks[False]:.2f} |"
+    )
+
+
+def infer(case: str, rounds: int) -> str:
+    """One row: inference and matrix multiplication in turns."""
+    flops = count(CASES[case][0](), CASES[case][1]).forward
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as mine:
+        mine.submit(begin, case, None, True, True).result()
+        ceiling, taken = [], []
+        for _ in range(rounds):
+            ceiling.append(mine.submit(gemm).result())
+            taken.append(mine.submit(step).result()[0])
+    rate = flops / min(taken) / 1e9
+    return f"| {case} | {min(taken):.2f} | {rate:.0f} | {max(ceiling):.0f} | {rate / max(ceiling):.2f} |"
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--case", choices=list(CASES), action="append", help="only these (default all)")
+    options.add_argument("--reference", type=Path, help="folder deepcam/src/deepCam of a clone of mlcommons/hpc")
+    options.add_argument("--rounds", type=int, default=3, help="steps of each kind (default 3)")
+    options.add_argument("--infer", action="store_true", help="inference beside matrix multiplication instead")
+    asked = options.parse_args()
+    if asked.infer:
+        print("| inference | CPU s | GFLOP/s | GEMM | ratio |\n|---|---|---|---|---|")
+    else:
+        print("| training step | reference CPU s | ours | ratio | GFLOP/s | reference MiB | ours | ratio |")
+        print("|---|---|---|---|---|---|---|---|")
+    for case in asked.case or CASES:
+        row = infer(case, asked.rounds) if asked.infer else compare(case, asked.reference, asked.rounds)
+        print(row, flush=True)
+
+
+if __name__ == "__main__":
+    main()
