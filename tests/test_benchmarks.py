@@ -1,7 +1,8 @@
 """Benchmarks still run, at the size of a toy: what they measure is recorded beside them, not asserted here.
 
-Those that start trainings on ranks to break or compare them (faults, killed, overhead) take minutes at any size; their
-parts are tested in tests/parallel and tests/training.
+Those that start trainings on ranks to break or compare them (faults, killed, overhead, trials) or train for a study
+(universes) take minutes at any size, and maps drives a browser through an archive; their parts are tested in
+tests/parallel, tests/training, tests/inference and tests/plot.
 """
 
 import importlib
@@ -15,6 +16,7 @@ import pytest
 
 from climlab_dl import archive, synthetic
 from climlab_dl.performance import records
+from climlab_dl.performance.measure import Measurement
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
@@ -113,6 +115,34 @@ def test_the_call_for_a_gpu_begins_nothing_when_its_minutes_are_over(benchmark, 
     benchmark("gpu", "--toy", "--network", "cosmoflow", "--minutes", 0, "--out", tmp_path)
     [table] = tmp_path.glob("*.md")
     assert "cosmoflow bf16 channels_last eager: not begun" in table.read_text()
+
+
+def test_pages_show_what_is_stored(monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    tables = importlib.import_module("tables")
+    for page in tables.PAGES:
+        assert page.read_text() == tables.filled(page.read_text(), tables.measured()), "run benchmarks/tables.py"
+
+
+def test_of_each_case_the_newest_measurement_is_shown(monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    tables = importlib.import_module("tables")
+
+    def record(date: str, *cases: Measurement) -> records.Record:
+        return records.Record(
+            date=date, machine="a CPU, 2 cores", commit="abcdef0", command="climlab-dl bench", threads=1, load=0.0,
+            versions={"python": "3", "torch": "2"}, measurements=cases,
+        )  # fmt: skip
+
+    def measured(case: str, cpu: float) -> Measurement:
+        return Measurement(case=case, samples=1, wall=cpu, cpu=cpu, notes={"input": [1, 2]})
+
+    old = record("2026-01-01T0000", measured("simulate", 1.0), measured("step tiramisu", 2.0))
+    rows = tables.rows([record("2026-02-01T0000", measured("step tiramisu", 1.5)), old])
+    assert [(row[0], row[2]) for row in rows] == [("step tiramisu", "1500"), ("simulate", "1000")]
+    page = tables.filled(f"before\n{tables.BEGIN}\nold\n{tables.END}\nafter\n", tables.table([old]))
+    assert page.startswith(f"before\n{tables.BEGIN}\n\na CPU, 2 cores; 1 thread; torch 2, Python 3.\n\n| case |")
+    assert page.endswith(f"|\n\n{tables.END}\nafter\n")
 
 
 def test_profiles_are_drawn(benchmark, tmp_path):

@@ -76,16 +76,17 @@ def _measure(
 
     with taking_options():
         cases = named(group)
-    found = []
+    found, path = [], Path()
+    folder = out or (_CHECKOUT / "benchmarks" / "results" if (_CHECKOUT / ".git").exists() else Path())
     record = begin(f"climlab-dl bench {group}{' --short' * (size == 'short')}", threads)
     for number, case in enumerate(cases, 1):
         start = time.monotonic()
         launcher = (mpiexec(), "-n", str(ranks)) if case.startswith("allreduce") else ()
         found.append(measure_alone(case, size, rounds, launcher=launcher, threads=threads))
         record = replace(record, measurements=tuple(found))
+        path = record.save(folder)  # after each, so that an interrupted run keeps what it has
         # A line a case, so that minutes do not pass in silence; a script's output has the record alone.
         print(f"{number:2}/{len(cases)}  {time.monotonic() - start:4.0f} s  {found[-1]}", file=sys.stderr, flush=True)
-    path = record.save(out or (_CHECKOUT / "benchmarks" / "results" if (_CHECKOUT / ".git").exists() else Path()))
     if as_json:
         print(json.dumps(asdict(record), indent=1))
     else:
