@@ -17,6 +17,7 @@ import matplotlib.image
 import nbformat
 import numpy as np
 import pytest
+from playwright.sync_api import Error
 
 from climlab_dl import notebook
 from climlab_dl.parallel import cluster
@@ -92,9 +93,16 @@ class Page:
 
     def blue(self, element: Any) -> int:
         """How many pixels of an element are as blue as the bar and the curve."""
-        element.scroll_into_view_if_needed()
-        red, green, blue = np.moveaxis(matplotlib.image.imread(io.BytesIO(element.screenshot()))[..., :3], -1, 0)
+        red, green, blue = np.moveaxis(matplotlib.image.imread(io.BytesIO(self.shot(element)))[..., :3], -1, 0)
         return int(np.count_nonzero((blue > red + 0.25) & (blue > green + 0.15)))
+
+    def shot(self, element: Any) -> bytes:
+        """Picture of an element, again if a later one took its place meanwhile."""
+        for _ in range(50):
+            with contextlib.suppress(Error):
+                element.scroll_into_view_if_needed()
+                return element.screenshot()
+        raise AssertionError("the element was replaced each time before it could be looked at")
 
     def keep(self, name: str) -> None:
         if folder := os.environ.get("CLIMLAB_SCREENSHOTS"):

@@ -50,7 +50,9 @@ def test_check_finds_it_and_exits_with_1(run, spoilt):
 
 
 def test_a_name_can_be_given_in_the_shell(run, planted, tmp_path):
-    planted[["TMQ", "PSL"]].rename(TMQ="TMQQ").to_netcdf(tmp_path / "a.nc")
+    theirs = planted[["TMQ", "PSL"]].rename(TMQ="TMQQ")
+    theirs["TMQQ"].attrs = {"units": "kg m-2"}  # a standard name would say what it is
+    theirs.to_netcdf(tmp_path / "a.nc")
     assert "Then pass --names TMQQ=TMQ." in run("check", tmp_path / "a.nc").stdout
     run("convert", tmp_path / "a.nc", "--names", "TMQQ=TMQ", "PSL=", "--out", tmp_path / "b.nc")
     assert list(archive.open(tmp_path / "b.nc")) == ["TMQ"]
