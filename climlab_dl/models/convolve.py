@@ -1,4 +1,4 @@
-"""Convolution of maps and volumes, in the memory format in which a processor computes each direction fastest.
+"""Convolution of maps, in the memory format in which a processor computes each direction fastest.
 
 oneDNN, which computes torch's convolutions on CPUs, is at its best where the channels of a pixel lie together, but for
 the gradient of wide kernels, which takes two to four times as long then as where each channel lies by itself. And a 1x1
@@ -8,9 +8,8 @@ convolution of a few maps in one thread torch gives to a matrix multiplication t
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.autograd.function import once_differentiable
-from torch.nn import functional as F
 
 WIDE = 128
 """Kernels between at least so many channels on both sides are wide."""
@@ -59,21 +58,6 @@ def convolve(features: tuple[Tensor, ...], weight: Tensor, bias: Tensor | None, 
     if len(features) > 1 or way.west or way.east or way.every != (1, 1) or _faster_apart(weight, way):
         return _Convolve.apply(weight, bias, way, *features)
     return torch.ops.aten.convolution(features[0], weight, bias, *way[:6])
-
-
-class Conv3d(nn.Conv3d):
-    """Convolution of volumes; one channel of one volume gets an empty one beside it, lest it crawl on a CPU.
-
-    By the size of 1 x 1 x 128 x 128 torch takes it for small, and not to oneDNN, which is three times as fast with two.
-    """
-
-    def forward(self, input: Tensor) -> Tensor:  # noqa: A002  the name is torch's
-        """Convolve ``(batch, channels, x, y, z)``."""
-        alone = input.size(0) == input.size(1) == 1 and input.device.type == "cpu"
-        if not alone or torch.compiler.is_compiling():
-            return super().forward(input)
-        beside = (0, 0, 0, 0, 0, 0, 0, 1)
-        return self._conv_forward(as_read(F.pad(input, beside)), F.pad(self.weight, beside), self.bias)
 
 
 class _Convolve(torch.autograd.Function):

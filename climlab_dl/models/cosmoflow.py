@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from climlab_dl.models.convolve import Conv3d, as_read
+from climlab_dl.models.convolve import as_read
 from climlab_dl.models.layers import check_choice, check_dropout, check_positive
 from climlab_dl.models.regression import Bound, Standardise
 
@@ -264,7 +264,7 @@ class CosmoFlowNetwork(nn.Module):
 def _convolution(description: CosmoFlow, i: int, channels: int, features: int) -> nn.Sequential:
     """Convolution, normalisation, leaky ReLU and pooling."""
     layers = OrderedDict[str, nn.Module]()
-    layers["conv"] = Conv3d(
+    layers["conv"] = nn.Conv3d(
         channels,
         features,
         description.kernels[i],
