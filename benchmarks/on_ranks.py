@@ -151,6 +151,7 @@ EXCHANGES = {
     "hierarchical, fp16, lag": Exchange(route="hierarchical", compression="fp16", lag=1),
 }
 BUCKET = 7.0  # MB, a layer of the network below
+STEPS = 4  # in a row, and then the end of the last exchange, lest a lagged one goes on while others have their turn
 
 
 def nodes(rounds: int) -> dict[str, Any]:
@@ -158,15 +159,23 @@ def nodes(rounds: int) -> dict[str, Any]:
     here = ranks.world()
     values = torch.randn(SAMPLES, WIDTH)
     trainings: Arms = {}
+
+    def several(training: Training) -> bool:
+        for _ in range(STEPS):
+            training.step()
+        training.exchange.state()
+        return True
+
     for name, exchange in EXCHANGES.items():
         model = nn.Sequential(*(nn.Linear(WIDTH, WIDTH) for _ in range(DEPTH)))
-        trainings[name] = Training(model, values, replace(exchange, bucket_megabytes=BUCKET)).step
+        training = Training(model, values, replace(exchange, bucket_megabytes=BUCKET))
+        trainings[name] = lambda training=training: several(training)
     with alone():
         single = Training(nn.Sequential(*(nn.Linear(WIDTH, WIDTH) for _ in range(DEPTH))), values, Exchange())
 
     def by_itself() -> bool:
         with alone():
-            return single.step()
+            return several(single)
 
     weights = DEPTH * WIDTH * (WIDTH + 1)
     sizes = {"small": torch.zeros(SMALL // 4), "large": torch.zeros(weights)}
@@ -186,7 +195,8 @@ def nodes(rounds: int) -> dict[str, Any]:
     }
     return {
         "ranks": here.size, "nodes": here.nodes, "bytes": weights * 4,
-        "messages": in_turn(messages, rounds), "arms": in_turn({"apart": by_itself, **trainings}, rounds),
+        "messages": in_turn(messages, rounds), "steps": STEPS,
+        "arms": in_turn({"apart": by_itself, **trainings}, rounds),
     }  # fmt: skip
 
 
