@@ -62,11 +62,11 @@ def main() -> None:
     from climlab_dl.performance.measure import measure
 
     name, size, rounds, folder = sys.argv[1:]
-    keep_freed()  # as processes that train or detect do
     with ranks.joined() as world:
         mine = Path(folder) / f"rank{world.rank}"
         mine.mkdir()
         case = CASES[name](size, mine)  # pyright: ignore[reportArgumentType]
+        keep_freed()  # as processes that train or detect do; from now on, so that the peak is not hidden
         found = measure(name, case.work, rounds=int(rounds), ceilings=case.ceilings, notes=case.notes)
         if world.rank == 0:
             (Path(folder) / _REPLY).write_text(json.dumps(asdict(found)), encoding="utf-8")
