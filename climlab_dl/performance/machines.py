@@ -15,6 +15,7 @@ give 0.95 for DeepLabv3+ and 0.89 for Tiramisu, so that what they compare with i
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 

@@ -82,7 +82,8 @@ def test_as_many_bytes_are_read_as_the_samples_files_hold(name, tmp_path):
     case.work.call()
     read = bytes_read() - before
     expected = case.work.samples * case.work.bytes
-    assert 0.9 * expected < read < 1.3 * expected
+    headers = 2**15  # of the file, which tell where the fields lie; they weigh so much at toy size only
+    assert 0.9 * expected < read < 1.1 * expected + headers
 
 
 def test_a_staged_sample_is_what_lies_on_the_nodes_disk(tmp_path):
