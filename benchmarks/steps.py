@@ -76,9 +76,7 @@ class Side:
 
 def _published(folder: Path | None) -> nn.Module:
     if folder is None:
-        raise SystemExit(
-            "deepcam has its reference in a clone of mlcommons/hpc: --reference CLONE/deepcam/src/deepCam"
-        )
+        raise SystemExit("deepcam has its reference in a clone of mlcommons/hpc: --reference CLONE/deepcam/src/deepCam")
     file = folder / "architecture" / "deeplab_xception.py"
     spec = importlib.util.spec_from_file_location("reference", file)
     assert spec is not None
