@@ -55,9 +55,10 @@ def convolve(features: tuple[Tensor, ...], weight: Tensor, bias: Tensor | None, 
         # Dilation changes nothing about a single pixel, but takes the convolution to oneDNN; which (3.12) writes beyond
         # the gradient of a strided 1x1 kernel of, say, 12 x 36 channels.
         way = way._replace(dilation=(2, 2), stride=(1, 1), every=way.stride)
-    if len(features) > 1 or way.west or way.east or way.every != (1, 1) or _faster_apart(weight, way):
+    first, *others = features
+    if others or way.west or way.east or way.every != (1, 1) or _faster_apart(weight, way):
         return _Convolve.apply(weight, bias, way, *features)
-    return torch.ops.aten.convolution(features[0], weight, bias, *way[:6])
+    return torch.ops.aten.convolution(first, weight, bias, *way[:6])
 
 
 class _Convolve(torch.autograd.Function):
