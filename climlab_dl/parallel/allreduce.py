@@ -129,8 +129,11 @@ class GradientExchange:
         self._missing: list[int] = []
         self._finite = torch.ones((), dtype=torch.bool)
         where = {parameter: number for number, group in enumerate(groups) for parameter in group}
-        for parameter in parameters:
+        # Collected as garbage they are not: a parameter and its hook hold each other where Python does not see it.
+        self._hooks = [
             parameter.register_post_accumulate_grad_hook(lambda ready: self._arrived(where[ready]))
+            for parameter in parameters
+        ]
 
     def _share(self, buckets: list[_Bucket]) -> list[list[Tensor]] | None:
         """Move buckets into memory that the ranks share, where there is such."""
@@ -218,6 +221,8 @@ class GradientExchange:
         with contextlib.suppress(ConnectionError):
             for bucket in (bucket for buckets in self._sets for bucket in buckets):
                 bucket.wait()
+        for hook in self._hooks:
+            hook.remove()
         for parameter in self.parameters:
             parameter.grad = None
 

@@ -43,7 +43,10 @@ class Plain:
         """Look for a dataset of an HDF5 file; None where it takes the library to read it, or to say what is wrong."""
         try:
             with h5py.File(path, locking=False) as file:
-                return cls.of(file[name])
+                dataset: Any = file[name]
+                # A link may lead to another file, and a dataset's numbers may lie in one.
+                here = dataset.file.filename == file.filename and not dataset.external
+                return cls.of(dataset) if here else None
         except (KeyError, OSError):
             return None
 
@@ -57,7 +60,10 @@ class Plain:
         packed, missing = ([name for name in names if h5py.h5a.exists(dataset.id, name)] for names in (_PACKED, _FILLS))
         if packed or (missing and dtype.kind != "f"):
             return None
-        fills = [value for name in missing for value in np.ravel(dataset.attrs[name.decode()]).tolist()]
+        values = [np.ravel(dataset.attrs[name.decode()]) for name in missing]
+        if any(value.dtype.kind not in "iuf" for value in values):  # text, of which the library makes what it can
+            return None
+        fills = [fill for value in values for fill in value.tolist()]
         return cls(offset, dataset.shape, dtype, tuple(fill for fill in fills if fill == fill))
 
     def at(self, *index: int) -> "Plain":

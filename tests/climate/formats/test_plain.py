@@ -43,6 +43,27 @@ def test_what_takes_the_library_to_read_has_no_place(tmp_path):
     assert Plain.find(tmp_path / "b.h5", "text") is None
 
 
+def test_numbers_in_another_file_are_left_to_the_library(tmp_path):
+    places(tmp_path / "a.h5", field=(NUMBERS, {}))
+    with h5py.File(tmp_path / "b.h5", "w") as file:
+        file["field"] = NUMBERS + 1
+        file["linked"] = h5py.ExternalLink("a.h5", "field")
+        file["soft"] = h5py.SoftLink("field")
+        file.create_dataset("raw", data=NUMBERS, external=[(str(tmp_path / "raw"), 0, NUMBERS.nbytes)])
+    assert Plain.find(tmp_path / "b.h5", "linked") is None
+    assert Plain.find(tmp_path / "b.h5", "raw") is None
+    soft = Plain.find(tmp_path / "b.h5", "soft")
+    assert soft is not None
+    np.testing.assert_array_equal(soft.read(tmp_path / "b.h5"), NUMBERS + 1)
+
+
+def test_text_for_a_missing_value_is_left_to_the_library(tmp_path):
+    for number, text in enumerate(("none", "", "-999")):
+        assert (
+            places(tmp_path / f"{number}.h5", field=(NUMBERS, {"attributes": {"missing_value": text}}))["field"] is None
+        )
+
+
 def test_what_stands_for_a_missing_value_becomes_nan(tmp_path):
     path = tmp_path / "a.h5"
     attributes = {"_FillValue": np.float32(5), "missing_value": np.array([7, 8], "f4")}
