@@ -29,16 +29,13 @@ import torch
 import xarray as xr
 
 from climlab_dl import archive
-from climlab_dl.climate.fields import CAM5, CLASSES
+from climlab_dl.climate.fields import CAM5
 from climlab_dl.inference import outputs
 from climlab_dl.inference.detector import Detector
 from climlab_dl.models.deeplab import DeepLab
 from climlab_dl.parallel import ranks
 from climlab_dl.parallel.memory import keep_freed
-from climlab_dl.training import checkpoint
-from climlab_dl.training.climate_archive import ClimateArchive
-from climlab_dl.training.losses import WeightedCrossEntropy
-from climlab_dl.training.run import Run
+from climlab_dl.performance.archives import network
 
 PIECE = 10
 BARE = 2
@@ -58,29 +55,13 @@ def main() -> None:
     print(f"{platform.node()}: {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, torch {torch.__version__}")
     with tempfile.TemporaryDirectory(dir=asked.folder) as name:
         folder = Path(name)
-        weights = write_network(folder / "weights.pt")
+        weights = network(folder / "weights.pt", DeepLab.small())
         files = write_archive(folder / "archive", asked.snapshots, asked.rows)
         size = files[0].stat().st_size / PIECE / 1e6
         print(f"{asked.snapshots} snapshots of {size:.0f} MB in {len(files)} files, {asked.ranks} ranks of one thread")
         report(on_ranks(asked.ranks, [sys.executable, __file__, "--measure", "--folder", folder], folder))
         verb = [Path(sys.executable).with_name("climlab-dl"), "detect", folder / "archive", "--detector", weights]
         kill_and_repeat([*verb, "--out", folder / "killed"], asked.ranks, folder, len(files))
-
-
-def write_network(path: Path) -> Path:
-    torch.manual_seed(0)
-    run = Run(data=ClimateArchive(source="sample"), model=DeepLab.small(), loss=WeightedCrossEntropy(), steps=1)
-    snapshot = archive.open(archive.sample()).isel(time=0).load()
-    channels = [snapshot[name] for name in CAM5]
-    facts = {
-        "channels": list(CAM5),
-        "classes": list(CLASSES),
-        "mean": torch.tensor([float(one.mean()) for one in channels]),
-        "std": torch.tensor([float(one.std()) for one in channels]),
-    }
-    model = run.model.build(len(CAM5), len(CLASSES))
-    checkpoint.save(path, {"run": run.to_json(), "model": model.state_dict(), "statistics": facts, "step": 0})
-    return path
 
 
 def write_archive(folder: Path, snapshots: int, rows: int) -> list[Path]:
@@ -104,16 +85,16 @@ def measure(folder: Path) -> None:
     keep_freed()  # as the shell's verb does
     with ranks.joined(timeout=86400.0) as world:
         make = outputs.into(folder / "masks", weights)
-        network = Detector.load(weights).networks[0]
+        looks = Detector.load(weights).networks[0]
         fields = archive.open(files[0]).isel(time=0)
         ready = torch.from_numpy(np.stack([fields[name].values for name in CAM5])[None])
         ready = ready.sub_(ready.mean((2, 3), keepdim=True)).div_(ready.std((2, 3), keepdim=True))
         ready = ready.contiguous(memory_format=torch.channels_last)
         mine = files[world.rank :: world.size]
         looked, bare, memory = [], [], []
-        bare_seconds(network.model, ready)  # the first look pays for what the others find done
+        bare_seconds(looks.model, ready)  # the first look pays for what the others find done
         for source in mine:
-            bare.append(bare_seconds(network.model, ready))
+            bare.append(bare_seconds(looks.model, ready))
             cpu, wall = time.process_time(), time.perf_counter()
             outputs.settle([make.attempt(source)])
             looked.append(((time.process_time() - cpu) / PIECE, (time.perf_counter() - wall) / PIECE))
