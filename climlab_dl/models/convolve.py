@@ -56,7 +56,7 @@ def convolve(features: tuple[Tensor, ...], weight: Tensor, bias: Tensor | None, 
         # the gradient of a strided 1x1 kernel of, say, 12 x 36 channels.
         way = way._replace(dilation=(2, 2), stride=(1, 1), every=way.stride)
     first, *others = features
-    if others or way.west or way.east or way.every != (1, 1) or _faster_apart(weight, way):
+    if others or way.west or way.east or way.every != (1, 1) or _taken_apart(weight, way):
         return _Convolve.apply(weight, bias, way, *features)
     return torch.ops.aten.convolution(first, weight, bias, *way[:6])
 
@@ -83,7 +83,7 @@ class _Convolve(torch.autograd.Function):
         joined = _join(features, way)
         bias_too = ctx.has_bias and ctx.needs_input_grad[1]
         both = [any(ctx.needs_input_grad[3:]), ctx.needs_input_grad[0], bias_too]
-        apart = both[1] and joined.device.type == "cpu" and not joined.is_contiguous() and _faster_apart(weight, way)
+        apart = both[1] and joined.device.type == "cpu" and not joined.is_contiguous() and _taken_apart(weight, way)
         of_map, of_kernel, of_bias = _gradients(
             gradient, joined, weight, way, [both[0], both[1] and not apart, bias_too and not apart]
         )
@@ -96,9 +96,15 @@ class _Convolve(torch.autograd.Function):
         return (of_kernel, of_bias, None, *parts)
 
 
-def _faster_apart(weight: Tensor, way: Way) -> bool:
-    """Whether a kernel's gradient is faster where each channel lies by itself, the cost of getting there included."""
-    return weight.shape[-1] > 1 and (way.transposed or min(weight.shape[:2]) >= WIDE)
+def _taken_apart(weight: Tensor, way: Way) -> bool:
+    """Whether a kernel's gradient is taken where each channel lies by itself.
+
+    Because it is faster, the cost of getting there included; or because the channels do not fill oneDNN's blocks of 16:
+    in bfloat16 it (3.12) reads beyond the map then where a kernel is dilated, and gives NaN, or crashes.
+    """
+    channels = weight.shape[0] if way.transposed else weight.shape[1] * way.groups
+    unsafe = weight.dtype == torch.bfloat16 and way.dilation != (1, 1) and channels % 16 != 0
+    return weight.shape[-1] > 1 and (unsafe or way.transposed or min(weight.shape[:2]) >= WIDE)
 
 
 def _gradients(gradient: Tensor, fields: Tensor, weight: Tensor, way: Way, wanted: list[bool]) -> list[Tensor | None]:
