@@ -16,12 +16,13 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from climlab_dl.models.deeplab import DeepLab
-from climlab_dl.parallel import ranks, shared
+from climlab_dl.parallel import ranks
 from climlab_dl.parallel.allreduce import Exchange, GradientExchange
 from climlab_dl.parallel.mpi import World
+from climlab_dl.parallel.nodes import Nodes
 
 Arms = dict[str, Callable[[], Any]]
-SMALL, GRADIENT = 4096, 56_454_720 * 4  # bytes; the gradient of MLPerf DeepCAM's DeepLabv3+
+SMALL = 4096  # bytes
 NETWORK, LAT, LON = DeepLab.mlperf(), 256, 384
 WIDTH, DEPTH, SAMPLES = 1330, 4, 256  # dense layers of seven million weights, as many as the first CosmoFlow has
 
@@ -104,42 +105,47 @@ def weak(rounds: int) -> dict[str, Any]:
 
 
 def all_reduce(rounds: int) -> dict[str, Any]:
-    """Sum a gradient by gloo, by the exchange of trainings in buckets, and by MPI."""
+    """Average a gradient that lies as a backward pass leaves it: as trainings do, and by MPI; also sum one buffer."""
     from mpi4py import MPI
 
-    size = GRADIENT // 4
-    small, whole, given = torch.zeros(SMALL // 4), torch.zeros(size), np.zeros(size, dtype=np.float32)
-    weights = [nn.Parameter(torch.zeros(part)) for part in (size // 16,) * 16]
-    exchange = Exchange().start(weights)
+    with torch.device("meta"):
+        shapes = [weights.shape for weights in NETWORK.build(16, 3).parameters()]
+    gradients, weights = [torch.ones(shape) for shape in shapes], [nn.Parameter(torch.zeros(shape)) for shape in shapes]
+    # NumPy's memory is of huge pages, where the system has them: MPI is given the best.
+    given = np.zeros(sum(gradient.numel() for gradient in gradients), dtype=np.float32)
+    small, whole, exchange = torch.zeros(SMALL // 4), torch.from_numpy(given), Exchange().start(weights)
 
-    def in_buckets() -> bool:
+    def as_trainings_do() -> bool:
         exchange.begin()
+        for parameter, gradient in zip(weights, gradients, strict=True):
+            parameter.grad = gradient
         exchange.send()
+        assert exchange.finite()
         return exchange.receive() is not None
 
     def summed(values: Tensor) -> bool:
         dist.all_reduce(values)
         return True
 
-    buffers = shared.allocate([whole])
-    assert buffers is not None
-
-    def in_shared_memory() -> bool:
-        shared.add_up(buffers, "all-reduce")
-        return True
-
     def by_mpi() -> bool:
         MPI.COMM_WORLD.Allreduce(MPI.IN_PLACE, given)
         return True
 
+    def averaged_by_mpi() -> bool:
+        for gradient in gradients:
+            MPI.COMM_WORLD.Allreduce(MPI.IN_PLACE, gradient.numpy())
+            gradient.div_(ranks.size())
+            assert all(bound.isfinite() for bound in torch.aminmax(gradient))
+        return True
+
     arms: Arms = {
-        "add_up": in_shared_memory,
-        "all_reduce": lambda: summed(whole),
+        "exchange": as_trainings_do,
         "mpi4py": by_mpi,
-        "exchange": in_buckets,
+        "mpi4py averaged": averaged_by_mpi,
+        "all_reduce": lambda: summed(whole),
         "small": lambda: summed(small),
     }
-    return {"ranks": ranks.size(), "bytes": size * 4, "arms": in_turn(arms, rounds)}
+    return {"ranks": ranks.size(), "bytes": whole.nbytes, "arms": in_turn(arms, rounds)}
 
 
 EXCHANGES = {
@@ -179,10 +185,9 @@ def nodes(rounds: int) -> dict[str, Any]:
 
     weights = DEPTH * WIDTH * (WIDTH + 1)
     sizes = {"small": torch.zeros(SMALL // 4), "large": torch.zeros(weights)}
-    exchange = Exchange(route="hierarchical").start([nn.Parameter(torch.zeros(4))])
-    assert exchange.nodes is not None
+    layout = Nodes(None)
     first = {"within": here.node == 0, "across": here.local_rank == 0, "flat": True}
-    groups = {"within": exchange.nodes.within, "across": exchange.nodes.across, "flat": None}
+    groups = {"within": layout.within, "across": layout.across, "flat": None}
 
     def summed(pair: str, size: str) -> bool | None:
         if not first[pair]:
@@ -201,7 +206,7 @@ def nodes(rounds: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    global NETWORK, LAT, LON, GRADIENT
+    global NETWORK, LAT, LON
     cases = {"weak": weak, "all_reduce": all_reduce, "nodes": nodes}
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path)
@@ -210,7 +215,7 @@ def main() -> None:
     parser.add_argument("--toy", action="store_true", help="small networks and gradients")
     asked = parser.parse_args()
     if asked.toy:
-        NETWORK, LAT, LON, GRADIENT = DeepLab.small(), 32, 48, 2**20
+        NETWORK, LAT, LON = DeepLab.small(), 32, 48
     torch.set_num_threads(1)
     with ranks.joined(timeout=120):
         found = {case: cases[case](asked.rounds) | {"rounds": asked.rounds} for case in asked.cases}

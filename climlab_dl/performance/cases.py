@@ -114,12 +114,15 @@ def _exchange(**options: Any) -> Callable[[Size, Path], Case]:
         device = ranks.device()
         network = (DeepLab.small() if size == "toy" else DeepLab.mlperf()).build(len(CAM5), 3).to(device)
         parameters = list(network.parameters())
+        gradients = [torch.ones_like(parameter) for parameter in parameters]  # as a backward pass leaves them
         exchange = Exchange(**options).start(parameters)
 
         def call() -> None:
             exchange.begin()
-            exchange.last(True)
+            for parameter, gradient in zip(parameters, gradients, strict=True):
+                parameter.grad = gradient
             exchange.send()
+            exchange.finite()
             exchange.receive()
 
         payload = sum(parameter.nbytes for parameter in parameters)
@@ -236,5 +239,7 @@ def named(group: str) -> list[str]:
     """
     found = [name for name in CASES if group in ("all", name, name.split()[0])]
     if not found:
-        raise ValueError(f"there is no case {group!r} to measure; there are {', '.join([*GROUPS, 'all'])}")
+        first = group.partition(" ")[0]
+        known = [name for name in CASES if name.split()[0] == first] if first in GROUPS else [*GROUPS, "all"]
+        raise ValueError(f"there is no case {group!r} to measure; there are {', '.join(known)}")
     return found

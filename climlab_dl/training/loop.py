@@ -83,7 +83,7 @@ def train(run: Run, folder: Path | str) -> Iterator[Progress]:
             except Exception as caught:
                 error = caught
             # A rank that failed still sends, so that the others reach the agreement and hear why.
-            session.exchange.send(failed=error is not None)
+            session.exchange.send()
             finite = session.exchange.finite()
             error = error or session.unexplained(loss, finite)
             mine = [loss, session.stop_wanted(), not finite, session.waited]

@@ -49,6 +49,39 @@ def exchanged(steps: int = 1, **settings: Any) -> torch.Tensor:
     return found
 
 
+def accumulated() -> torch.Tensor:
+    """Gradients of two backward passes of one step."""
+    model = network()
+    exchange = Exchange().start(list(model.parameters()))
+    exchange.begin()
+    for step in range(2):
+        exchange.last(step == 1)
+        gradients(ranks.rank(), step, model)
+    exchange.send()
+    exchange.receive()
+    found = torch.cat([parameter.grad.flatten() for parameter in model.parameters() if parameter.grad is not None])
+    exchange.close()
+    return found
+
+
+def blamed(culprit: int, **settings: Any) -> None:
+    """Only the rank whose gradient is not finite hears so, whoever adds it up; and the next step is a new one."""
+    model = network()
+    parameters = list(model.parameters())
+    exchange = Exchange(**settings).start(parameters)
+    for number, parameter in enumerate(parameters):
+        exchange.begin()
+        gradients(ranks.rank(), 0, model)
+        if ranks.rank() == culprit:
+            parameter.grad = torch.full_like(parameter, float("nan") if number % 2 else float("inf"))
+        exchange.send()
+        assert exchange.finite() == (ranks.rank() != culprit), (number, ranks.rank())
+        exchange.receive()
+        assert parameter.grad is not None
+        assert not parameter.grad.isfinite().all()
+    exchange.close()
+
+
 def expected(step: int = 0) -> torch.Tensor:
     """The mean over ranks, computed on this rank alone in float64."""
     total: list[torch.Tensor] = []
@@ -60,6 +93,11 @@ def expected(step: int = 0) -> torch.Tensor:
     return torch.stack(total).mean(dim=0)
 
 
+def same_everywhere(found: torch.Tensor) -> None:
+    everyone = ranks.gather(found, "proof")
+    assert all(torch.equal(everyone[0], other) for other in everyone), "ranks hold different gradients"
+
+
 def close(found: torch.Tensor, wanted: torch.Tensor, tolerance: float) -> None:
     error = float((found.double() - wanted).abs().max() / wanted.abs().max())
     assert error < tolerance, f"{error:.2e} is over {tolerance:.0e}"
@@ -68,10 +106,18 @@ def close(found: torch.Tensor, wanted: torch.Tensor, tolerance: float) -> None:
 def main() -> None:
     assert shared.allocate([torch.zeros(3)]) is not None
     close(exchanged(), expected(), 1e-6)
+    assert torch.equal(exchanged(), exchanged())
+    close(accumulated(), expected(0) + expected(1), 1e-6)
+    for culprit in range(ranks.size()):
+        blamed(culprit)
+    same_everywhere(exchanged())
+    same_everywhere(exchanged(compression="bf16"))
     with pytest.MonkeyPatch.context() as without:  # as on several hosts
         without.setattr(shared, "allocate", lambda like: None)
         close(exchanged(), expected(), 1e-6)
         close(exchanged(steps=2, lag=1), expected(step=0), 1e-6)
+        close(accumulated(), expected(0) + expected(1), 1e-6)
+        blamed(1)
     hierarchical: dict[str, Any] = {"route": "hierarchical", "ranks_per_node": 2}
     for settings in (
         hierarchical,
@@ -87,8 +133,7 @@ def main() -> None:
     close(exchanged(steps=2, lag=1), expected(step=0), 1e-6)
     close(exchanged(steps=2, lag=1, **hierarchical), expected(step=0), 1e-6)
     close(exchanged(steps=2), expected(step=1), 1e-6)
-    everyone = ranks.gather(exchanged(compression="bf16", **hierarchical), "proof")
-    assert all(torch.equal(everyone[0], other) for other in everyone), "ranks hold different gradients"
+    same_everywhere(exchanged(compression="bf16", **hierarchical))
 
     # Groups would wait for a rank that is gone half an hour of their own accord.
     nodes = Nodes(2)

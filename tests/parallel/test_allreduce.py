@@ -3,20 +3,70 @@
 import gc
 import weakref
 
+import pytest
 import torch
 from torch import nn
 
-from climlab_dl.parallel.allreduce import Exchange
+from climlab_dl.parallel.allreduce import Exchange, GradientExchange
+
+
+def step(exchange: GradientExchange, model: nn.Module, values: torch.Tensor) -> None:
+    exchange.begin()
+    exchange.last(True)
+    model(values).sum().backward()
+    exchange.send()
+
+
+def test_alone_a_gradient_stays_where_the_backward_pass_left_it_and_what_was_not_reached_is_zero():
+    reached, beside = nn.Linear(3, 2), nn.Linear(3, 1)
+    exchange = Exchange(compression="fp16").start([*reached.parameters(), *beside.parameters()])
+    step(exchange, reached, torch.full((1, 3), 1 + 2**-20))  # which fp16 does not know
+    made = reached.weight.grad
+    assert exchange.finite()
+    assert exchange.receive(scale=2.0) == {"scale": 2.0}
+    assert reached.weight.grad is made
+    assert made is not None
+    assert (made == 1 + 2**-20).all()
+    assert beside.weight.grad is not None
+    assert not beside.weight.grad.any()
+    exchange.begin()
+    assert reached.weight.grad is None
+    exchange.close()
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), -float("inf")])
+def test_a_gradient_that_is_not_finite_is_told(wrong):
+    model = nn.Linear(3, 2)
+    exchange = Exchange().start(list(model.parameters()))
+    step(exchange, model, torch.tensor([[1.0, wrong, 1.0]]))
+    assert not exchange.finite()
+    step(exchange, model, torch.full((1, 3), 3e38))  # large, and finite
+    assert exchange.finite()
+    exchange.close()
+
+
+def test_a_gradient_that_waits_goes_into_a_checkpoint_and_comes_back():
+    model = nn.Linear(3, 2)
+    exchange = Exchange(lag=1).start(list(model.parameters()))
+    step(exchange, model, torch.full((1, 3), 1.0))
+    assert exchange.receive(scale=8.0) is None
+    saved = exchange.state()
+    exchange.close()
+    resumed = Exchange(lag=1).start(list(model.parameters()))
+    resumed.restore(saved)
+    step(resumed, model, torch.full((1, 3), 5.0))
+    assert resumed.receive(scale=4.0) == {"scale": 8.0}
+    assert model.weight.grad is not None
+    assert (model.weight.grad == 1).all()
+    assert resumed.state()["about"] == {"scale": 4.0}
+    resumed.close()
 
 
 def test_nothing_of_an_exchange_outlives_it():
     # A parameter and its hook hold each other where Python's collector does not see it.
     model = nn.Linear(3, 2)
     exchange = Exchange().start(list(model.parameters()))
-    exchange.begin()
-    exchange.last(True)
-    model(torch.ones(1, 3)).sum().backward()
-    exchange.send()
+    step(exchange, model, torch.ones(1, 3))
     exchange.receive()
     exchange.close()
     left = [weakref.ref(exchange), *(weakref.ref(parameter) for parameter in model.parameters())]

@@ -3,6 +3,8 @@
 import os
 
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from climlab_dl.parallel import shared
 
@@ -22,3 +24,19 @@ def test_memory_that_cannot_be_opened_is_none_and_what_can_be_is_zero(tmp_path):
     assert other is not None
     one[7] = 3
     assert other.tolist() == [3 if place == 7 else 0 for place in range(64)]
+
+
+@given(st.lists(st.integers(0, 10**6), max_size=30), st.integers(1, 8))
+def test_no_rank_owns_more_than_a_fair_share_and_one_parameter(sizes, count):
+    owners = shared._owners(sizes, count)
+    loads = [sum(size for size, owner in zip(sizes, owners, strict=True) if owner == rank) for rank in range(count)]
+    assert sum(loads) == sum(sizes)
+    # Whoever was given the last one had the least then, which is no more than the mean.
+    assert max(loads) <= sum(sizes) / count + max(sizes, default=0)
+
+
+def test_tensors_lie_alike_whatever_the_strides_of_sides_of_one():
+    plain = torch.zeros(2, 3, 1, 1)
+    assert shared._alike(plain, plain.contiguous(memory_format=torch.channels_last))
+    plain = torch.zeros(2, 3, 4, 5)
+    assert not shared._alike(plain, plain.contiguous(memory_format=torch.channels_last))
