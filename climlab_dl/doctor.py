@@ -90,7 +90,7 @@ def _python() -> Finding:
 def _room_in_memory() -> Finding:
     import psutil
 
-    from climlab_dl.parallel.cluster.preflight import cores
+    from climlab_dl.parallel.cores import cores
 
     remedy = f"the tour takes {_MEMORY / 2**30:.0f} GiB: close other programs"
     return _room("memory", psutil.virtual_memory().available, _MEMORY, f", {cores()} cores", remedy)

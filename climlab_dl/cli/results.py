@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from tyro.conf import Positional, arg
 
 from climlab_dl.cli.app import AsJson, Count, Files, app, refuse_to_overwrite, source_of, wrong_use
+from climlab_dl.words import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,7 +89,7 @@ def infer(
         with beside(out) as new:
             drawn.to_csv(new, index=False, float_format="%.6g")
     if not as_json:
-        print(f"{len(observed)} volume{'s' * (len(observed) > 1)}; {fitted.method}")
+        print(f"{counted(len(observed), 'volume')}; {fitted.method}")
     _print(posterior.intervals(drawn), as_json)
 
 

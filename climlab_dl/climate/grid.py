@@ -97,8 +97,17 @@ class Grid:
         )
 
     def __str__(self) -> str:
-        lat, lon = self.lat, self.lon
-        return f"{lat.size} x {lon.size} ({lat[0]:g}..{lat[-1]:g} N, {lon[0]:g}..{lon[-1]:g} E)"
+        return described(self.lat, self.lon)
+
+
+def described(lat: np.ndarray, lon: np.ndarray) -> str:
+    """Say in words how many rows and columns a grid has, and from where to where."""
+    return f"{lat.size} x {lon.size} ({lat[0]:g}..{lat[-1]:g} N, {lon[0]:g}..{lon[-1]:g} E)"
+
+
+def same_axis(ours: np.ndarray, theirs: np.ndarray) -> bool:
+    """Whether latitudes or longitudes are the same, to a thousandth of a degree and what single precision loses."""
+    return ours.shape == theirs.shape and np.allclose(ours, theirs, atol=1e-3)
 
 
 def by_shape(rows: int, columns: int) -> tuple[np.ndarray, np.ndarray]:

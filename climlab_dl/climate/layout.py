@@ -8,6 +8,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from climlab_dl.climate import sphere
+from climlab_dl.climate.grid import described
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -94,12 +95,8 @@ def same_grid(fields: xr.Dataset, layout: Layout) -> Layout:
         shift = np.abs((other.lon - layout.lon + 180) % 360 - 180).max()
         if np.allclose(other.lat, layout.lat, atol=1e-3) and shift < 1e-3:
             return other
+    both = " and ".join(described(one.lat, one.lon) for one in (layout, other))
     raise ValueError(
-        f"mask and fields are on different grids: {_described(layout)} and {_described(other)}; "
+        f"mask and fields are on different grids: {both}; "
         "bring the fields to the mask's grid, e.g. fields.interp(lat=mask.lat, lon=mask.lon)"
     )
-
-
-def _described(layout: Layout) -> str:
-    lat, lon = layout.lat, layout.lon
-    return f"{lat.size} x {lon.size} ({lat[0]:g}..{lat[-1]:g}N, {lon[0]:g}..{lon[-1]:g}E)"

@@ -20,7 +20,7 @@ from climlab_dl.cosmology import hdf5, tfrecord, zarrs
 from climlab_dl.cosmology.cube import Volume
 from climlab_dl.cosmology.hdf5 import attributes
 
-__all__ = ["Volume", "attributes", "files", "open", "read", "save", "scaling", "symmetry"]
+__all__ = ["Volume", "attributes", "files", "open", "read", "save", "scaling", "symmetry", "to_physical", "to_unit"]
 
 SUFFIXES = (".h5", ".hdf5", ".hdf", ".tfrecord", ".tfrecords", ".gz")
 Values = NDArray[np.float64]
@@ -123,6 +123,16 @@ def scaling(unit: Values, physical: Values) -> tuple[Values, Values]:
             "different priors; split them by prior"
         )
     return middle - half, middle + half
+
+
+def to_unit(physical: Values, low: Values, high: Values) -> Values:
+    """Physical values (..., parameters) in units of the flat prior that ends at ``low`` and ``high``: -1 to 1."""
+    return 2 * (physical - low) / (high - low) - 1
+
+
+def to_physical(unit: Values, low: Values, high: Values) -> Values:
+    """Values in units of the flat prior (..., parameters) as physical ones: the way back from `to_unit`."""
+    return low + (unit + 1) / 2 * (high - low)
 
 
 def symmetry(counts: NDArray[Any], index: int) -> NDArray[Any]:

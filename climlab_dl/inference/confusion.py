@@ -8,6 +8,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from climlab_dl.climate.fields import CLASSES, UNLABELLED
+from climlab_dl.climate.grid import described, same_axis
 from climlab_dl.climate.snapshots import Layout
 
 Counts = NDArray[np.int64]
@@ -73,14 +74,11 @@ def at_the_same_times(
 
 def refuse_another_grid(ours: Layout, theirs: Layout) -> None:
     """Raise ValueError where truth is on another grid than what it is compared with."""
-    if (
-        ours.lat.shape != theirs.lat.shape
-        or ours.lon.shape != theirs.lon.shape
-        or not (np.allclose(ours.lat, theirs.lat, atol=1e-3) and np.allclose(ours.lon, theirs.lon, atol=1e-3))
-    ):
+    if not (same_axis(ours.lat, theirs.lat) and same_axis(ours.lon, theirs.lon)):
+        both = " and ".join(described(layout.lat, layout.lon) for layout in (ours, theirs))
         raise ValueError(
-            f"mask and truth are on different grids ({_grid(ours)} and {_grid(theirs)}): regrid one of them, or take "
-            "the truth that was opened with the fields"
+            f"mask and truth are on different grids, {both}: regrid one of them, or take the truth that was opened "
+            "with the fields"
         )
 
 
@@ -124,10 +122,6 @@ def _pair(step: int, layouts: tuple[Layout, Layout], layers: tuple[xr.DataArray,
         found, real = (np.where(unlabelled, UNLABELLED, layer) for layer in (found, real))
     months = getattr(layers[0].indexes.get("time"), "month", None)
     return Pair(found=found, real=real, month=0 if months is None else int(months[step]))
-
-
-def _grid(layout: Layout) -> str:
-    return f"{len(layout.lat)} x {len(layout.lon)}, {layout.lat[0]:g}..{layout.lat[-1]:g} N"
 
 
 def _span(layer: xr.DataArray) -> str:

@@ -7,6 +7,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from climlab_dl.cosmology import volumes
+
 Array = NDArray[np.float64]
 LEVELS = (0.5, 0.68, 0.9, 0.95)
 
@@ -105,7 +107,7 @@ class Calibration:
         if self.prior is None:
             return unit
         low, high = np.array([self.prior[name] for name in self.names]).T
-        return low + (unit + 1) / 2 * (high - low)
+        return volumes.to_physical(unit, low, high)
 
     def errors(self) -> pd.DataFrame:
         """Root-mean-square error of the posterior means, beside the posteriors' spread and the prior's (unit scale)."""

@@ -14,6 +14,7 @@ import xarray as xr
 
 from climlab_dl.climate import archive
 from climlab_dl.climate.fields import UNLABELLED
+from climlab_dl.climate.grid import same_axis
 from climlab_dl.climate.regrid import METHODS, Method, Regridder, regridder
 from climlab_dl.inference.detector import Detector
 
@@ -103,8 +104,8 @@ def provenance(detector: Detector) -> str:
         return made
     weights = ", ".join(f"{one.source} (step {one.step}, sha256 {one.sha256})" for one in detector.networks)
     passes = f", {detector.dropout_passes} passes with dropout from seed {detector.seed}"
-    many = "s" if len(detector.networks) > 1 else ""
-    return f"{made} with checkpoint{many} {weights}{passes if detector.dropout_passes else ''}"
+    many = "checkpoints" if len(detector.networks) > 1 else "checkpoint"
+    return f"{made} with {many} {weights}{passes if detector.dropout_passes else ''}"
 
 
 _PROBABILITIES = {"long_name": "probability of each class of weather", "units": "1"}
@@ -154,7 +155,7 @@ def _ways(detector: Detector, fields: xr.Dataset, regrid: Method | None) -> tupl
         return None, None
     ours = fields["lat"].values.astype(float), fields["lon"].values.astype(float)
     theirs = detector.grid
-    if all(a.shape == b.shape and np.allclose(a, b, atol=1e-3) for a, b in zip(ours, theirs, strict=True)):
+    if all(map(same_axis, ours, theirs)):
         return None, None
     log.warning(
         "the fields are on %d x %d, the network was trained on %d x %d: regridded (%s) and back",

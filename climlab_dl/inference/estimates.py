@@ -7,11 +7,11 @@ Both give a :class:`climlab_dl.inference.coverage.Calibration`.
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from climlab_dl.cosmology import volumes
 from climlab_dl.inference.coverage import Calibration
 from climlab_dl.inference.densities import LinearLikelihood
 
@@ -90,7 +90,6 @@ def _by_universe(truth: ArrayLike, found: ArrayLike, prior: Prior) -> list[tuple
         raise ValueError(
             f"true parameters lie outside the prior {dict(prior)}; give the prior that they were drawn from"
         )
-    unit: Any = 2 * (physical - low) / (high - low) - 1
-    scaled: Any = 2 * (guesses - low) / (high - low) - 1
+    unit, scaled = (volumes.to_unit(values, low, high) for values in (physical, guesses))
     rows, place = np.unique(unit, axis=0, return_inverse=True)
     return [(row, scaled[place.ravel() == number]) for number, row in enumerate(rows)]

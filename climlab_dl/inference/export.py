@@ -18,14 +18,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from climlab_dl.climate.fields import FIELDS
 from climlab_dl.files import beside
 from climlab_dl.inference.detector import Detector
-from climlab_dl.inference.network import Network
+from climlab_dl.inference.network import Network, to_stride
 from climlab_dl.inference.summaries import Summaries
-from climlab_dl.models.layers import wrap
 from climlab_dl.training import checkpoint, portable
 from climlab_dl.training.folder import checkpoint_of
 
@@ -48,11 +46,7 @@ class MasksOf(nn.Module):
     def forward(self, fields: Tensor) -> Tensor:
         """Probabilities (batch, class, lat, lon) of fields (batch, channel, lat, lon), latitude ascending."""
         rows, columns = fields.shape[2:]
-        normal = (fields - self.mean) / self.std
-        if below := -rows % self.stride:
-            normal = F.pad(normal, (0, 0, 0, below), mode="replicate")
-        if beside := -columns % self.stride:
-            normal = wrap(normal, 0, beside)
+        normal = to_stride((fields - self.mean) / self.std, self.stride)
         return self.model(normal)[:, :, :rows, :columns].softmax(1)
 
 

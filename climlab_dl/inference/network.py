@@ -91,11 +91,7 @@ class Network:
         if not known.all():  # What is unknown is taken for average; its own answer is withheld below.
             normal.nan_to_num_(0.0, 0.0, 0.0)
         rows, columns = normal.shape[2:]
-        if below := -rows % self.stride:
-            normal = F.pad(normal, (0, 0, 0, below), mode="replicate")
-        if beside := -columns % self.stride:
-            normal = wrap(normal, 0, beside)
-        logits = self._logits(normal, dropout_seed)[0, :, :rows, :columns]
+        logits = self._logits(to_stride(normal, self.stride), dropout_seed)[0, :, :rows, :columns]
         found = torch.softmax(logits.float().contiguous(), dim=0)
         return found if known.all() else found.masked_fill_(~known, torch.nan)
 
@@ -124,6 +120,15 @@ class Network:
                 return self.model(normal)
             finally:
                 self.model.eval()
+
+
+def to_stride(normal: torch.Tensor, stride: int) -> torch.Tensor:
+    """Lengthen maps (batch, channel, lat, lon) to whole strides: the last row again, and the first columns."""
+    if below := -normal.shape[2] % stride:
+        normal = F.pad(normal, (0, 0, 0, below), mode="replicate")
+    if beside := -normal.shape[3] % stride:
+        normal = wrap(normal, 0, beside)
+    return normal
 
 
 def fingerprint(path: Path) -> str:

@@ -72,11 +72,11 @@ class Posterior:
 
     def to_unit(self, physical: Array) -> Array:
         """Physical values to units of the prior, -1 to 1."""
-        return 2 * (physical - self.low) / (self.high - self.low) - 1
+        return volumes.to_unit(physical, self.low, self.high)
 
     def to_physical(self, unit: Array) -> Array:
         """Units of the prior to physical values."""
-        return self.low + (unit + 1) / 2 * (self.high - self.low)
+        return volumes.to_physical(unit, self.low, self.high)
 
 
 def fit(
@@ -130,7 +130,7 @@ def fit(
             )
     estimates, physical, unit = network.of(volumes.open(calibration))
     low, high = volumes.scaling(unit, physical)
-    summaries = 2 * (estimates - low) / (high - low) - 1
+    summaries = volumes.to_unit(estimates, low, high)
     use_flow = method == "flow" or (method == "auto" and len(unit) >= FEWEST_FOR_FLOW)
     likelihood = FlowLikelihood.fit(summaries, unit, seed) if use_flow else LinearLikelihood.fit(summaries, unit)
     words = "spline flow likelihood" if use_flow else "linear likelihood with Student-t scatter"

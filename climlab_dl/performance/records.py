@@ -12,8 +12,10 @@ from typing import Any
 import pandas as pd
 
 from climlab_dl.files import beside
+from climlab_dl.parallel.cores import cores
 from climlab_dl.performance.alone import from_dict
 from climlab_dl.performance.measure import Measurement
+from climlab_dl.words import counted
 
 _COLUMNS = ["case", "wall ms", "CPU ms", "GFLOP/s", "GB/s", "of ceiling", "peak MiB", "samples"]
 
@@ -142,8 +144,7 @@ def machine() -> str:
     """Describe this machine by its model and cores, and its GPU if it has one."""
     import torch
 
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    parts = [_processor(), f"{cores} core{'s' * (cores > 1)}"]
+    parts = [_processor(), counted(cores(), "core")]
     if torch.cuda.is_available():
         parts.append(torch.cuda.get_device_name())
     return ", ".join(parts)

@@ -5,13 +5,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from climlab_dl.plot import pictures
+from climlab_dl.plot.parameters import COLORS, label
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from climlab_dl.inference.coverage import Calibration
 
-COLORS = ("#1f77b4", "#d95f02", "#7570b3", "#1b9e77")
 _BAND = {"color": "0.85", "lw": 0}
 _LEVELS = np.linspace(0.02, 0.98, 49)
 
@@ -38,8 +40,6 @@ def calibration(checked: "Calibration", *, path: str | Path | None = None) -> "F
     """
     from matplotlib.figure import Figure
 
-    from climlab_dl.plot.pictures import written
-
     figure = Figure(figsize=(10.5, 3.4), layout="constrained")
     ranks, coverage, joint = figure.subplots(1, 3, sharey=True)
     _ranks(ranks, checked)
@@ -54,7 +54,7 @@ def calibration(checked: "Calibration", *, path: str | Path | None = None) -> "F
         axes.set_xlim(0, 1)
         axes.title.set_fontsize(10)
     figure.suptitle(f"{len(checked.truth)} universes of known parameters; 95% bands in grey", fontsize=10)
-    return written(figure, path)
+    return pictures.written(figure, path)
 
 
 def predicted(checked: "Calibration", *, path: str | Path | None = None) -> "Figure":
@@ -73,9 +73,6 @@ def predicted(checked: "Calibration", *, path: str | Path | None = None) -> "Fig
         A column a parameter, in physical units where the prior is known.
     """
     from matplotlib.figure import Figure
-
-    from climlab_dl.plot.pictures import written
-    from climlab_dl.plot.posteriors import label
 
     truth, draws = checked.in_physical(checked.truth), checked.in_physical(checked.draws)
     means, spreads = draws.mean(1), draws.std(1)
@@ -97,12 +94,10 @@ def predicted(checked: "Calibration", *, path: str | Path | None = None) -> "Fig
         below.set_xlabel(f"true {label(name)}")
     panels[0, 0].set_ylabel("posterior mean and spread")
     panels[1, 0].set_ylabel("mean less truth")
-    return written(figure, path)
+    return pictures.written(figure, path)
 
 
 def _ranks(axes: "Axes", checked: "Calibration") -> None:
-    from climlab_dl.plot.posteriors import label
-
     ranks = np.linspace(0, 1, 101)
     low, high = checked.rank_band(ranks)
     axes.fill_between(ranks, low - ranks, high - ranks, **_BAND)
@@ -116,8 +111,6 @@ def _ranks(axes: "Axes", checked: "Calibration") -> None:
 
 
 def _coverage(axes: "Axes", checked: "Calibration") -> None:
-    from climlab_dl.plot.posteriors import label
-
     table = checked.coverage(tuple(_LEVELS.tolist()))
     axes.fill_between(_LEVELS, table["low"] - _LEVELS, table["high"] - _LEVELS, **_BAND)
     for color, name in zip(COLORS, checked.names, strict=False):

@@ -81,6 +81,11 @@ class Canvas:
         """Whether the map is a disk around a pole."""
         return is_polar(self.crs)
 
+    @property
+    def centres(self) -> tuple[np.ndarray, np.ndarray]:
+        """Middles of the columns and of the rows, in the projection's units."""
+        return _centres(self.extent, self.lat.shape[1])
+
     def clip(self, xs: list[np.ndarray], ys: list[np.ndarray]) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """Lines without the points that lie off a polar map's disk; on other maps, the lines."""
         if not self.polar:
@@ -162,12 +167,17 @@ def over(grid: "xr.DataArray | xr.Dataset", crs: "Projection", width: int | None
 
 
 def _flat(crs: "Projection", extent: tuple[float, float, float, float], width: int) -> Canvas:
+    x, y = _centres(extent, width)
+    lon, lat = np.meshgrid(np.mod(x + central(crs), 360.0), y)
+    return Canvas(crs, extent, lat, lon)
+
+
+def _centres(extent: tuple[float, float, float, float], width: int) -> tuple[np.ndarray, np.ndarray]:
+    """Give where the middles of so many columns of square pixels lie, and those of their rows."""
     left, right, bottom, top = extent
     height = max(2, round(width * (top - bottom) / (right - left)))
     x = left + (np.arange(width) + 0.5) * (right - left) / width
-    y = bottom + (np.arange(height) + 0.5) * (top - bottom) / height
-    lon, lat = np.meshgrid(np.mod(x + central(crs), 360.0), y)
-    return Canvas(crs, extent, lat, lon)
+    return x, bottom + (np.arange(height) + 0.5) * (top - bottom) / height
 
 
 @lru_cache(maxsize=8)
@@ -180,10 +190,7 @@ def _globe(crs: "Projection", width: int) -> Canvas:
         edge = POLAR_EDGE if isinstance(crs, ccrs.NorthPolarStereo) else -POLAR_EDGE
         radius = float(np.hypot(*crs.transform_point(0.0, edge, ccrs.PlateCarree())))
         left, right, bottom, top = -radius, radius, -radius, radius
-    height = max(2, round(width * (top - bottom) / (right - left)))
-    x = left + (np.arange(width) + 0.5) * (right - left) / width
-    y = bottom + (np.arange(height) + 0.5) * (top - bottom) / height
-    xs, ys = np.meshgrid(x, y)
+    xs, ys = np.meshgrid(*_centres((left, right, bottom, top), width))
     lon, lat, _ = np.moveaxis(ccrs.PlateCarree().transform_points(crs, xs, ys), -1, 0)
     # Some inverse projections answer off the globe too: such points do not come back to where they were.
     back = crs.transform_points(ccrs.PlateCarree(), np.nan_to_num(lon), np.nan_to_num(lat))

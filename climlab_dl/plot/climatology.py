@@ -73,7 +73,9 @@ def climatology(
             if name in counted[kind]["class"]:
                 panels[f"{name}s that {title} (tracks in 5° x 5°)"] = counted[kind].sel({"class": name})
         for column, (title, values) in enumerate(panels.items()):
-            _map(figure.add_subplot(grid[row, column], projection=crs), values, title)
+            high = max(float(np.nanmax(values.values)), 1e-9)
+            axes = figure.add_subplot(grid[row, column], projection=crs)
+            pictures.occurrence(axes, layers.canonical(values), high, "YlOrRd", title)
     tracks["days"] = tracks["hours"] / 24
     tracks["area"] = [storms.loc[storms["track"] == track, "area_km2"].max() / 1e6 for track in tracks.index]
     measures = {"days": "lifetime (days)", "area": "largest area (10⁶ km²)", "speed_km_h": "speed (km/h)"}
@@ -84,16 +86,6 @@ def climatology(
     said = f"{times[0]} to {times[-1]}{part}: {int(weights.sum())} snapshots, {len(tracks)} tracks"
     figure.suptitle(said, fontsize=11)
     return pictures.written(figure, path, dpi)
-
-
-def _map(axes: Any, values: xr.DataArray, title: str) -> None:
-    from matplotlib.ticker import MaxNLocator
-
-    high = max(float(np.nanmax(values.values)), 1e-9)
-    image = pictures.occurrence(axes, layers.canonical(values), high, "YlOrRd")
-    axes.set_title(title, fontsize=9)
-    ticks = MaxNLocator(6, integer=np.issubdtype(values.dtype, np.integer))
-    axes.figure.colorbar(image, ax=axes, orientation="horizontal", shrink=0.7, pad=0.02, aspect=40, ticks=ticks)
 
 
 def _histogram(axes: Any, tracks: pd.DataFrame, name: str, label: str) -> None:

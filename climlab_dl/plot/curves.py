@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from climlab_dl.plot.posteriors import label
+from climlab_dl.plot.parameters import label
 from climlab_dl.plot.styles import CLASS_COLORS
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ import xarray as xr
 
 from climlab_dl.climate.fields import CLASSES
 from climlab_dl.plot import canvas, layers, pictures, styles
+from climlab_dl.words import counted
 
 if TYPE_CHECKING:
     from cartopy.crs import Projection
@@ -92,9 +93,6 @@ def verdicts(
             row, shares.data_vars.values(), styles.VERDICT_COLORS.items(), strict=True
         ):
             colors = LinearSegmentedColormap.from_list(verdict, ["#f4f4f4", color, "#101010"], N=256)
-            image = pictures.occurrence(axes, share, high, colors)
-            axes.set_title(f"{name}: {verdict}", fontsize=10)
-            figure.colorbar(image, ax=axes, orientation="horizontal", shrink=0.7, pad=0.02, aspect=40)
-    most = int(counts["snapshots"].max())
-    figure.suptitle(f"% of {most} snapshot{'s' if most != 1 else ''}", fontsize=11)
+            pictures.occurrence(axes, share, high, colors, f"{name}: {verdict}")
+    figure.suptitle(f"% of {counted(int(counts['snapshots'].max()), 'snapshot')}", fontsize=11)
     return pictures.written(figure, path, dpi)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from climlab_dl.plot.paper import written
+from climlab_dl.plot.pictures import written
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from climlab_dl.plot.posteriors import label
+from climlab_dl.plot.parameters import label
 from climlab_dl.plot.styles import CLASS_COLORS
 
 if TYPE_CHECKING:
@@ -78,16 +78,9 @@ def _draw_masks(figure: "Figure", seen: "xr.Dataset") -> None:
 
 
 def _draw_coasts(axes: Any, place: "Canvas") -> None:
-    from cartopy.mpl.ticker import LatitudeFormatter, LongitudeFormatter
+    from climlab_dl.plot import coastlines, pictures
 
-    from climlab_dl.plot import canvas, coastlines, pictures
-
-    across, up = canvas.ticks(place)
-    axes.set_xticks(across, crs=place.crs)
-    axes.set_yticks(up, crs=place.crs)
-    axes.xaxis.set_major_formatter(LongitudeFormatter())
-    axes.yaxis.set_major_formatter(LatitudeFormatter())
-    axes.tick_params(labelsize=7)
+    pictures.degrees(axes, place, 7)
     lines = coastlines.lines(place.crs, "110m" if place.whole else "50m")
     pictures.lines(axes, place, lines, colors="#606060", linewidths=0.5)
 

@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 
 from climlab_dl.climate.fields import CLASSES
+from climlab_dl.climate.grid import same_axis
 from climlab_dl.climate.snapshots import class_names
 from climlab_dl.plot import styles
 
@@ -94,7 +95,7 @@ def along(mask: xr.DataArray, fields: xr.DataArray) -> xr.DataArray:
     mask = snapshots(mask) if "class" not in mask.dims else mask.transpose("time", "class", "lat", "lon")
     for name in ("lat", "lon"):
         ours, theirs = fields[name].values, mask[name].values
-        if ours.shape != theirs.shape or not np.allclose(ours, theirs, atol=1e-3):
+        if not same_axis(ours, theirs):
             raise ValueError(
                 f"the mask's {name} has {theirs.size} values {theirs.min():g}..{theirs.max():g}, the fields' has "
                 f"{ours.size} values {ours.min():g}..{ours.max():g}; regrid one to the other first"

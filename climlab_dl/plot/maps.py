@@ -196,11 +196,7 @@ def _on_canvas(
 
 
 def _image(gv: Any, place: canvas.Canvas, name: str, pixels: np.ndarray) -> Any:
-    left, right, bottom, top = place.extent
-    height, width = place.shape
-    x = left + (np.arange(width) + 0.5) * (right - left) / width
-    y = bottom + (np.arange(height) + 0.5) * (top - bottom) / height
-    columns = (x, y, pixels, place.lat.astype(np.float32), place.lon.astype(np.float32))
+    columns = (*place.centres, pixels, place.lat.astype(np.float32), place.lon.astype(np.float32))
     return gv.Image(columns, ["x", "y"], [name, "lat", "lon"], crs=place.crs)
 
 

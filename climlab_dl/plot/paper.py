@@ -1,6 +1,6 @@
 """The corner plot and the views of a volume with matplotlib: for paper, and for who has no browser."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +8,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from climlab_dl.plot import credible
+from climlab_dl.plot.parameters import COLORS, label
 from climlab_dl.plot.pictures import written
 
 Limits = Mapping[str, tuple[float, float]]
@@ -19,8 +20,6 @@ def corner(
     prior: Limits,
     limits: Limits,
     bounds: Limits,
-    colors: Sequence[str],
-    label: Callable[[str], str],
     path: str | Path | None,
 ) -> Figure:
     """Distributions on the diagonal, 68% and 95% regions below it, truth dashed, prior dotted, intervals as titles."""
@@ -33,7 +32,7 @@ def corner(
             if column > row:
                 panel.set_axis_off()
                 continue
-            for color, (run, table) in zip(colors, tables.items(), strict=False):
+            for color, (run, table) in zip(COLORS, tables.items(), strict=False):
                 if column == row:
                     panel.hist(table[across], bins=40, range=limits[across], density=True, histtype="stepfilled",
                                alpha=0.3, color=color, edgecolor=color, label=run)  # fmt: skip

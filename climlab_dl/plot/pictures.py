@@ -47,8 +47,8 @@ def lines(axes: Any, place: canvas.Canvas, lines: tuple[list[np.ndarray], list[n
     axes.add_collection(LineCollection(each, **look), autolim=False)
 
 
-def occurrence(axes: Any, share: xr.DataArray, high: float, colormap: Any) -> Any:
-    """Paint how often something happens, white where it never does, to be told from seldom, with coastlines.
+def occurrence(axes: Any, share: xr.DataArray, high: float, colormap: Any, title: str) -> None:
+    """Map how often something happens, white where it never does, to be told from seldom; below it the colours.
 
     Parameters
     ----------
@@ -60,16 +60,30 @@ def occurrence(axes: Any, share: xr.DataArray, high: float, colormap: Any) -> An
         Where the colours end.
     colormap
         Matplotlib's, or its name.
-
-    Returns
-    -------
-    matplotlib.image.AxesImage
+    title
+        Above the map.
     """
+    from matplotlib.ticker import MaxNLocator
+
     place = canvas.over(share, axes.projection)
     pixels = canvas.under(np.asarray(share.values, float), place.cells(share.lat.values, share.lon.values))
     image = cells(axes, np.where(pixels > 0, pixels, np.nan), place, cmap=colormap, vmin=0, vmax=high)
     lines(axes, place, coastlines.lines(place.crs), colors="#606060", linewidths=0.5)
-    return image
+    axes.set_title(title, fontsize=9)
+    ticks = MaxNLocator(6, integer=np.issubdtype(share.dtype, np.integer))
+    axes.figure.colorbar(image, ax=axes, orientation="horizontal", shrink=0.7, pad=0.02, aspect=40, ticks=ticks)
+
+
+def degrees(axes: Any, place: canvas.Canvas, size: float = 8) -> None:
+    """Write the degrees along a flat map, in letters of a size."""
+    from cartopy.mpl.ticker import LatitudeFormatter, LongitudeFormatter
+
+    across, up = canvas.ticks(place)
+    axes.set_xticks(across, crs=place.crs)
+    axes.set_yticks(up, crs=place.crs)
+    axes.xaxis.set_major_formatter(LongitudeFormatter())
+    axes.yaxis.set_major_formatter(LatitudeFormatter())
+    axes.tick_params(labelsize=size)
 
 
 def written(figure: "Figure", path: str | Path | None, dpi: int = 150, **more: Any) -> "Figure":

@@ -19,6 +19,7 @@ import pandas as pd
 from climlab_dl.plot import credible, spectra
 from climlab_dl.plot.brushing import Brush
 from climlab_dl.plot.calibrated import calibration, predicted
+from climlab_dl.plot.parameters import COLORS, label
 from climlab_dl.plot.spectra import power
 
 if TYPE_CHECKING:
@@ -31,16 +32,9 @@ __all__ = ["calibration", "corner", "label", "power", "predicted", "static", "vo
 Draws = pd.DataFrame | Mapping[str, pd.DataFrame]
 Span = Literal["prior", "draws"]
 
-COLORS = ("#1f77b4", "#d95f02", "#7570b3", "#1b9e77")
 TRUTH, PRIOR = "#111111", "#888888"
 # A panel's side in screen pixels, and how many draws are dots in it.
 SIDE, DOTS = 190, 3000
-_LABELS = {"Omega_m": "Ωₘ", "sigma_8": "σ₈", "n_s": "nₛ", "N_spec": "nₛ", "H_0": "H₀ (km/s/Mpc)", "Omega_b": "Ω_b"}
-
-
-def label(name: str) -> str:
-    """Symbol of a parameter, with its unit where it has one."""
-    return _LABELS.get(name, name)
 
 
 def corner(
@@ -76,10 +70,7 @@ def corner(
     ValueError
         If there are no draws, or the tables have different parameters.
     """
-    import holoviews as hv
-
-    if "bokeh" not in hv.Store.registry:
-        hv.extension("bokeh", logo=False)
+    hv = _holoviews()
     tables, prior = _tables(draws), prior if prior is not None else _prior(draws)
     limits = _limits(tables, prior, span)
     dotted = {name: _thinned(table) for name, table in tables.items()}
@@ -106,6 +97,14 @@ def corner(
                 panels.append(_pair(hv, brush, dotted, tables, across, below, limits, truth, prior))
     layout = hv.Layout(panels).cols(len(names))
     return layout.opts(hv.opts.Layout(shared_datasource=True, shared_axes=True, toolbar="right"))
+
+
+def _holoviews() -> Any:
+    import holoviews as hv
+
+    if "bokeh" not in hv.Store.registry:
+        hv.extension("bokeh", logo=False)
+    return hv
 
 
 def _pair(
@@ -223,7 +222,7 @@ def static(
     tables, prior = _tables(draws), prior if prior is not None else _prior(draws)
     limits = _limits(tables, prior, span)
     bounds = {name: _within(limits, prior, name) for name in limits}
-    return paper.corner(tables, truth or {}, prior, limits, bounds, COLORS, label, path)
+    return paper.corner(tables, truth or {}, prior, limits, bounds, path)
 
 
 def volume(volume: "Volume") -> Any:
@@ -236,10 +235,7 @@ def volume(volume: "Volume") -> Any:
     -------
     holoviews.Layout, of HoloMaps over redshift where there are several
     """
-    import holoviews as hv
-
-    if "bokeh" not in hv.Store.registry:
-        hv.extension("bokeh", logo=False)
+    hv = _holoviews()
     side, unit = _side(volume)
     views = {z: _views(volume, channel) for channel, z in enumerate(_redshifts(volume))}
     panels = []

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from climlab_dl.cosmology import spectrum
 from climlab_dl.cosmology.linear import Cosmology, growth, linear_power
+from climlab_dl.plot import pictures
 from climlab_dl.plot.brushing import POWER, Brush
 
 if TYPE_CHECKING:
@@ -85,8 +86,6 @@ def power(volume: "Volume", *, path: str | Path | None = None) -> "Figure":
     """
     from matplotlib.figure import Figure
 
-    from climlab_dl.plot.pictures import written
-
     if volume.box_size_mpc_h is None or volume.redshifts is None:
         raise ValueError(f"{volume.source.name} does not tell its box and redshifts, which P(k) needs")
     cosmology = Cosmology.from_named(volume.parameters)
@@ -103,4 +102,4 @@ def power(volume: "Volume", *, path: str | Path | None = None) -> "Figure":
     axes.set_xticks([], minor=True)
     axes.legend(frameon=False, title="dashed: linear theory")
     axes.grid(alpha=0.3)
-    return written(figure, path)
+    return pictures.written(figure, path)

@@ -106,17 +106,11 @@ def static(
 def _frame(axes: Any, place: canvas.Canvas) -> None:
     """Frame what the map shows: a disk around a pole, degrees along a flat map."""
     import matplotlib.path
-    from cartopy.mpl.ticker import LatitudeFormatter, LongitudeFormatter
 
     if place.polar:
         axes.set_boundary(matplotlib.path.Path.circle((0, 0), place.extent[1]), transform=place.crs)
     if place.flat:
-        across, up = canvas.ticks(place)
-        axes.set_xticks(across, crs=place.crs)
-        axes.set_yticks(up, crs=place.crs)
-        axes.xaxis.set_major_formatter(LongitudeFormatter())
-        axes.yaxis.set_major_formatter(LatitudeFormatter())
-        axes.tick_params(labelsize=8)
+        pictures.degrees(axes, place)
 
 
 def _paint(classes: np.ndarray, cells: np.ndarray, opacity: float) -> np.ndarray:

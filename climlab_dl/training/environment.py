@@ -1,7 +1,6 @@
 """Where and with what a training runs, for whoever finds its folder."""
 
 import contextlib
-import os
 import platform
 import socket
 import subprocess
@@ -13,6 +12,7 @@ from typing import Any
 import torch
 
 from climlab_dl.parallel import ranks
+from climlab_dl.parallel.cores import cores
 
 
 def environment(seed: int) -> dict[str, Any]:
@@ -32,7 +32,7 @@ def environment(seed: int) -> dict[str, Any]:
         "ranks": here.size,
         "nodes": here.nodes,
         "threads_per_rank": torch.get_num_threads(),
-        "cores": len(os.sched_getaffinity(0)),
+        "cores": cores(),
         "device": torch.cuda.get_device_name() if torch.cuda.is_available() else platform.processor() or "cpu",
         "seed": seed,
     }

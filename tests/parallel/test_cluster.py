@@ -15,8 +15,9 @@ import psutil
 import pytest
 
 from climlab_dl.parallel import cluster
-from climlab_dl.parallel.cluster import preflight, processes
+from climlab_dl.parallel.cluster import processes
 from climlab_dl.parallel.cluster.engines import Engines
+from climlab_dl.parallel.cores import cores
 
 pytestmark = pytest.mark.mpi
 
@@ -43,7 +44,7 @@ def halve_even(number: int) -> float:
 
 
 def test_engines_are_ranks_in_order_and_share_the_cores(engines: Engines) -> None:
-    threads = str(max(1, preflight.cores() // 2))
+    threads = str(max(1, cores() // 2))
     assert engines.call(rank_and_threads) == [(0, threads), (1, threads)]
 
 

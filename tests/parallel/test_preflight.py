@@ -6,6 +6,7 @@ import pytest
 
 from climlab_dl.parallel.cluster import preflight
 from climlab_dl.parallel.cluster.preflight import Report
+from climlab_dl.parallel.cores import cores
 
 
 def report(rank: int, size: int = 2, total: int = 3, **versions: str) -> Report:
@@ -57,11 +58,11 @@ def test_ranks_are_shared_evenly_by_hosts_or_refused() -> None:
 
 
 def test_more_threads_than_cores_and_too_little_memory_are_said(caplog: pytest.LogCaptureFixture) -> None:
-    cores = preflight.cores()
+    here = cores()
     with caplog.at_level(logging.WARNING):
-        preflight.check_room(1, cores)
+        preflight.check_room(1, here)
         assert not caplog.messages
-        preflight.check_room(1, cores + 1)
-    assert f"1 ranks x {cores + 1} threads share {cores} cores" in caplog.messages[0]
+        preflight.check_room(1, here + 1)
+    assert f"1 ranks x {here + 1} threads share {here} cores" in caplog.messages[0]
     with pytest.raises(MemoryError, match="start at most"):
         preflight.check_room(10**6, 1)

@@ -13,6 +13,7 @@ from climlab_dl.parallel.cluster.launch import Launch
 from climlab_dl.parallel.cluster.slurm import Slurm
 from climlab_dl.parallel.cluster.training import Training
 from climlab_dl.parallel.cluster.work import call, train_on_rank
+from climlab_dl.parallel.cores import cores
 
 _log = logging.getLogger(__name__)
 
@@ -41,7 +42,7 @@ class Engines:
             self.ranks, self.threads = slurm.ranks, threads or slurm.cores_per_rank
         else:
             here = preflight.check_share(ranks, len(hosts) or 1)
-            self.ranks, self.threads = ranks, threads or max(1, preflight.cores() // here)
+            self.ranks, self.threads = ranks, threads or max(1, cores() // here)
             if not hosts:
                 preflight.check_room(ranks, self.threads)
         self._hosts, self._slurm = tuple(hosts), slurm

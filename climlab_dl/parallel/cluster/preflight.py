@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from climlab_dl.parallel.cores import cores
+
 _log = logging.getLogger(__name__)
 
 # Interpreter, torch, our package and one small network: what a rank takes before it holds any data.
@@ -26,11 +28,6 @@ class Report:
     mpi: str
     versions: dict[str, str]
     gpus: tuple[str, ...] = ()
-
-
-def cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def check_share(ranks: int, hosts: int) -> int:

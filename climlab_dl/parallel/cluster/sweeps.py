@@ -12,8 +12,8 @@ from typing import Any
 import pandas as pd
 
 from climlab_dl.parallel.cluster.engines import Engines
-from climlab_dl.parallel.cluster.preflight import cores
 from climlab_dl.parallel.cluster.training import Training
+from climlab_dl.parallel.cores import cores
 from climlab_dl.training.table import Runs, table
 
 
