@@ -25,7 +25,8 @@ from records import made_by
 
 from climlab_dl.files import beside
 from climlab_dl.parallel.cluster.processes import mpiexec
-from climlab_dl.performance.scaling import Machine, Network, Source, Technique, Workload, step
+from climlab_dl.performance.collectives import Machine, Network
+from climlab_dl.performance.scaling import Source, Technique, Workload, step
 
 # The tests' two hosts of network namespaces.
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "parallel"))

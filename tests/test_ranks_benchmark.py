@@ -35,7 +35,7 @@ def test_exchanges_are_measured_in_turn_and_told(
 
 
 def test_latency_and_bandwidth_come_back_from_the_times_that_follow_from_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    from climlab_dl.performance.scaling import Machine, Network, all_reduce
+    from climlab_dl.performance.collectives import Machine, Network, all_reduce
 
     monkeypatch.syspath_prepend(BENCHMARKS)
     import ranks  # pyright: ignore[reportMissingImports]

@@ -19,7 +19,8 @@ from typing import Any
 
 import pandas as pd
 
-from climlab_dl.performance.scaling import Machine, Network, Source, Technique, Workload, step, sweep
+from climlab_dl.performance.collectives import Machine, Network
+from climlab_dl.performance.scaling import Source, Technique, Workload, step, sweep
 
 ATTAINED = 0.24
 SPREAD = 0.034

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from climlab_dl.performance import machines, scaling
+from climlab_dl.performance import collectives, machines, scaling
 from climlab_dl.performance.machines import POINTS, Point
 from climlab_dl.plot import efficiency
 
@@ -31,7 +31,7 @@ def _modelled() -> np.ndarray:
     for point in POINTS:
         nominal = {"Summit": (25e9, 50e9)}.get(point.machine.name, (10.2e9, 10.2e9))
         across, within = (machines._network(rate) for rate in nominal)
-        at = scaling.Machine(
+        at = collectives.Machine(
             name="", ranks_per_node=point.machine.ranks_per_node, across=across, within=within, spread=machines.SPREAD
         )
         source = point.source

@@ -8,18 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from climlab_dl.performance.scaling import (
-    Machine,
-    Network,
-    Source,
-    Step,
-    Technique,
-    Workload,
-    all_reduce,
-    largest_of,
-    step,
-    sweep,
-)
+from climlab_dl.performance.collectives import Machine, Network
+from climlab_dl.performance.scaling import Source, Step, Technique, Workload, largest_of, step, sweep
 
 FAST = Network(latency=1e-6, bandwidth=100e9)
 SLOW = Network(latency=10e-6, bandwidth=10e9)
@@ -50,28 +40,6 @@ def taken(machine: Machine, technique: Technique, ranks: int, source: Source | N
     return step(machine, TRAINING, technique, source or Source(), ranks)
 
 
-def test_a_ring_of_four_nodes_sends_three_quarters_twice_in_six_messages() -> None:
-    # 6 x 10 us + 2 x 3/4 x 100 MB / 10 GB/s = 60 us + 15 ms
-    assert all_reduce(SINGLE, 100e6, 4, "ring") == pytest.approx(15.06e-3)
-
-
-def test_a_tree_over_eight_nodes_is_three_deep_each_way() -> None:
-    # 2 x 3 x 10 us + 2 x 7/8 x 100 MB / 10 GB/s = 60 us + 17.5 ms
-    assert all_reduce(SINGLE, 100e6, 8, "tree") == pytest.approx(17.56e-3)
-
-
-def test_the_hierarchical_route_takes_each_byte_across_once_for_a_node() -> None:
-    # In the node: 2 x 3 x (1 us + 25 MB / 100 GB/s) = 1.506 ms. Across: four ranks with 25 MB each, each with a quarter
-    # of 10 GB/s, over 8 nodes: 6 x 10 us + 2 x 7/8 x 25 MB / 2.5 GB/s = 17.56 ms.
-    assert all_reduce(NODES, 100e6, 32, "hierarchical") == pytest.approx(19.066e-3)
-
-
-def test_a_tree_that_knows_no_nodes_takes_each_byte_across_once_for_a_rank() -> None:
-    # Across: 60 us + 2 x 7/8 x 100 MB / 2.5 GB/s = 70.06 ms; the rest, an eighth, in the node:
-    # 4 x 1 us + 2 x 3/4 x 12.5 MB / 100 GB/s = 0.1915 ms.
-    assert all_reduce(NODES, 100e6, 32, "tree") == pytest.approx(70.2515e-3)
-
-
 @given(machines, techniques)
 def test_one_rank_waits_for_nobody(machine: Machine, technique: Technique) -> None:
     alone = taken(machine, technique, 1, Source(delay=0.1))
@@ -97,24 +65,6 @@ def test_no_bandwidth_does_any_harm(machine: Machine, technique: Technique, rank
 def test_more_nodes_are_no_more_efficient(machine: Machine, technique: Technique, nodes: int) -> None:
     few, many = (taken(machine, technique, machine.ranks_per_node * count) for count in (nodes, nodes + 1))
     assert many.efficiency <= few.efficiency * (1 + 1e-12)
-
-
-@given(machines, st.integers(2, 500), st.floats(1, 1e9))
-def test_hierarchical_is_never_slower_than_a_tree_that_knows_no_nodes_by_more_than_the_nodes_own_messages(
-    machine: Machine, nodes: int, size: float
-) -> None:
-    ranks = machine.ranks_per_node * nodes
-    messages = 2 * (machine.ranks_per_node - 1) * machine.within.latency
-    # For n bytes, r ranks in each of N nodes: 2 n (1 - 1/N) (r - 1) (1/across - 1/(r within)) is saved, not below 0.
-    hierarchical, tree = (all_reduce(machine, size, ranks, route) for route in ("hierarchical", "tree"))
-    assert hierarchical <= tree + messages + 1e-12
-
-
-def test_one_ring_is_best_on_few_ranks_of_an_even_network_and_worst_on_many() -> None:
-    even = replace(NODES, within=SLOW)
-    # On 2 nodes: 2 x 7/8 of the buffer in one ring, against 2 x 3/4 in the node and 2 x 1/2 across.
-    assert all_reduce(even, 100e6, 8, "ring") < all_reduce(even, 100e6, 8, "hierarchical")
-    assert all_reduce(even, 100e6, 8192, "ring") > 5 * all_reduce(even, 100e6, 8192, "hierarchical")
 
 
 @given(machines, techniques, counts)
@@ -187,10 +137,6 @@ def test_the_parts_of_a_step_add_up() -> None:
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        (lambda: Network(latency=-1, bandwidth=1), "latency=-1: choose seconds from 0"),
-        (lambda: Network(latency=0, bandwidth=0), "bandwidth=0: choose bytes per second above 0"),
-        (lambda: replace(NODES, ranks_per_node=0), "ranks_per_node=0: choose a whole number from 1"),
-        (lambda: replace(NODES, spread=1.5), "spread=1.5: choose a share"),
         (lambda: replace(TRAINING, seconds=0), "seconds=0: choose the seconds of a step"),
         (lambda: replace(TRAINING, gradient_bytes=-1), "gradient_bytes and sample_bytes are sizes"),
         (lambda: replace(Technique(), route="star"), "route='star': choose 'ring', 'tree' or 'hierarchical'"),
