@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from climlab_dl.words import counted
+
 State = Literal["ok", "optional", "missing"]
 
 # The tour's kernel, its two ranks and what they hold; its page, checkpoints and universes.
@@ -93,7 +95,7 @@ def _room_in_memory() -> Finding:
     from climlab_dl.parallel.cores import cores
 
     remedy = f"the tour takes {_MEMORY / 2**30:.0f} GiB: close other programs"
-    return _room("memory", psutil.virtual_memory().available, _MEMORY, f", {cores()} cores", remedy)
+    return _room("memory", psutil.virtual_memory().available, _MEMORY, f", {counted(cores(), 'core')}", remedy)
 
 
 def _room_on_disk(folder: Path) -> Finding:

@@ -1,7 +1,6 @@
 """One page about a training: what was run, how it went, what it finds, where it errs, and whether to believe it."""
 
 import html
-import io
 import json
 from base64 import b64encode
 from pathlib import Path
@@ -12,9 +11,11 @@ import pandas as pd
 
 from climlab_dl.climate.fields import CLASSES
 from climlab_dl.files import beside
+from climlab_dl.plot import pictures
 from climlab_dl.plot.curves import curves
 from climlab_dl.plot.static import static
 from climlab_dl.plot.tables import SHOWN, number
+from climlab_dl.words import counted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -100,7 +101,7 @@ def _detections(folder: Path, described: dict[str, Any], snapshots: int) -> list
     columns = [name for name in ("time", *SHOWN) if name in storms]
     shown = storms.sort_values("area_km2", ascending=False).head(20)[columns]
     listed = shown.to_html(index=False, float_format=number)
-    return [*parts, f"<h2>Largest of {len(storms)} events</h2>", listed]
+    return [*parts, f"<h2>Largest of {counted(len(storms), 'event')}</h2>", listed]
 
 
 def _brier(table: pd.DataFrame) -> str:
@@ -115,9 +116,9 @@ def _confusion(counts: np.ndarray) -> str:
 
 
 def _picture(figure: "Figure", said: str) -> str:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=100, bbox_inches="tight")
-    return f'<img alt="{said}" src="data:image/png;base64,{b64encode(buffer.getvalue()).decode()}">'
+    alternative = html.escape(f"{said}: {pictures.in_words(figure)}")
+    encoded = b64encode(pictures.png(figure, 100, bbox_inches="tight")).decode()
+    return f'<img alt="{alternative}" src="data:image/png;base64,{encoded}">'
 
 
 def _listed(facts: dict[str, Any]) -> str:

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from tyro.conf import AvoidSubcommands, Positional, arg
 
 from climlab_dl.cli.app import AsJson, Count, Files, app, refuse_to_overwrite, source_of, wrong_use
+from climlab_dl.words import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tqdm import tqdm
 
     from climlab_dl.inference.outputs import Outputs
@@ -66,7 +69,7 @@ def detect(
     with ranks.joined(timeout=30 * 86400.0) as world:
         if out.suffix:
             if world.size > 1:
-                wrong_use(f"--out {out} is one file, and there are {world.size} ranks; give a folder")
+                wrong_use(f"--out {out} is one file, and there are {counted(world.size, 'rank')}; give a folder")
             print(_detect_together(inputs, make, out))
             return
         outputs.refuse_same_names(inputs, make)
@@ -74,12 +77,12 @@ def detect(
         waiting = [source for source in mine if not make.done(source)]
         made = [outputs.Made(source=source, path=make.path(source)) for source in mine if source not in waiting]
         with _files_bar(len(waiting), world.rank) as bar:
-            for number, one in enumerate(outputs.share(waiting, make, progress=bar.update), start=1):
+            for number, one in enumerate(outputs.share(waiting, make, progress=_part_of(bar)), start=1):
                 made.append(one)
                 bar.n = number
         made = outputs.gather(made)
     if world.rank == 0:
-        print(f"{len(outputs.settle(made))} files in {out}")
+        print(f"{counted(len(outputs.settle(made)), 'file')} in {out}")
 
 
 def _detect_together(inputs: list[Path], make: "Outputs", out: Path) -> Path:
@@ -90,7 +93,7 @@ def _detect_together(inputs: list[Path], make: "Outputs", out: Path) -> Path:
     if out.suffix != ".nc":
         return archive.save(found, out)
     with _files_bar(1, 0) as bar:
-        netcdf.write(found, out, packed=make.probabilities == "packed", progress=bar.update)
+        netcdf.write(found, out, packed=make.probabilities == "packed", progress=_part_of(bar))
     return out
 
 
@@ -100,6 +103,11 @@ def _files_bar(total: int, rank: int) -> "tqdm[Any]":
 
     shown = "{l_bar}{bar}| {n:.1f}/{total} [{elapsed}<{remaining}]"
     return tqdm(total=total, desc=f"files of rank {rank}", bar_format=shown, disable=rank > 0)
+
+
+def _part_of(bar: "tqdm[Any]") -> "Callable[[float], object]":
+    """Give what advances a bar by parts, but not beyond its end, as rounded shares would and tqdm warns of."""
+    return lambda share: bar.update(min(share, bar.total - bar.n))
 
 
 @app.command
@@ -134,7 +142,7 @@ def simulate(
         for _ in tqdm(mine, total=total, desc="universes of rank 0", disable=world.rank > 0):
             pass
     if world.rank == 0:
-        print(f"{universes} universes in {out}")
+        print(f"{counted(universes, 'universe')} in {out}")
 
 
 @app.command

@@ -57,7 +57,7 @@ def infer(
     files: Files,
     /,
     *,
-    network: Path,
+    network: tuple[Path, ...],
     out: Path | None = None,
     draws: Annotated[Count, arg(aliases=["-n"])] = 10_000,
     seed: int = 0,
@@ -73,7 +73,7 @@ def infer(
 
     Args:
         files: Volumes (HDF5 or TFRecord), folders or patterns.
-        network: A run's folder of a CosmoFlow training, or one of its checkpoints.
+        network: A run's folder of a CosmoFlow training, or one of its checkpoints; several are averaged.
         out: CSV file for the draws, a column a parameter (H_0 in km/s/Mpc, the others without unit).
         draws: How many.
         seed: The same seed gives the same draws.

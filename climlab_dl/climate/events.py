@@ -27,6 +27,7 @@ from climlab_dl.climate.trackfiles import to_netcdf, to_teca, to_tempest
 from climlab_dl.climate.trackreading import read_tracks
 from climlab_dl.climate.tracks import Linking, Tracker, time_text
 from climlab_dl.files import beside
+from climlab_dl.words import counted
 
 __all__ = [
     "Linking",
@@ -222,8 +223,8 @@ def to_geojson(
         group, regions = rows[key], survey.regions(snapshot.mask)[0]
         if (largest := int(group["region"].to_numpy().max())) > regions.count:
             raise ValueError(
-                f"at {snapshot.time} the mask has {regions.count} regions and the table names region {largest}; "
-                "give the mask, and the connectivity, that the table was made with"
+                f"at {snapshot.time} the mask has {counted(regions.count, 'region')} and the table names region "
+                f"{largest}; give the mask, and the connectivity, that the table was made with"
             )
         parts = divide(regions, _centres(whole[key]))
         wanted = [_part(parts, row) for row in group.to_dict("records")]

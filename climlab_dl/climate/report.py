@@ -19,6 +19,7 @@ from climlab_dl.climate.checks import beyond
 from climlab_dl.climate.fields import ACCUMULATED, CAM5, CLASSES, FIELDS, named, nearest
 from climlab_dl.climate.grid import Grid
 from climlab_dl.climate.labels import MASK
+from climlab_dl.words import counted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,13 +147,13 @@ def survey(source: str, fields: xr.Dataset, problems: Sequence[str] = ()) -> Rep
                 counts += np.bincount(mask.ravel() + 1, minlength=len(counts))
             except (OSError, ValueError) as error:
                 problems.append(str(error))
-    rows = {}
+    rows, all_of_them = {}, counted(len(files), "snapshot")
     for name, seen in extremes.items():
         known = FIELDS[name]
-        found = [f"{seen.problem} ({seen.wrong} of {len(files)} snapshots, first {seen.first})"] if seen.wrong else []
+        found = [f"{seen.problem} ({seen.wrong} of {all_of_them}, first {seen.first})"] if seen.wrong else []
         # What accumulates from one snapshot to the next may be missing in the first.
         if blank := [place for i, place in seen.blank.items() if i or name not in ACCUMULATED or not seen.numbers]:
-            found.append(f"{name} has no number at all in {len(blank)} of {len(files)} snapshots ({blank[0]})")
+            found.append(f"{name} has no number at all in {len(blank)} of {all_of_them} ({blank[0]})")
         problems += found
         rows[name] = {
             "unit": known.unit,

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from climlab_dl.climate.fields import BACKGROUND, CLASSES, UNLABELLED
 from climlab_dl.climate.layout import Layout, same_grid
 from climlab_dl.climate.tracks import hours_since_first, time_text
+from climlab_dl.words import counted
 
 log = logging.getLogger(__name__)
 
@@ -159,7 +160,7 @@ def _positions(mask: xr.DataArray, fields: xr.Dataset) -> NDArray[np.intp]:
     wanted = list(zip(map(time_text, times), *(ours[name] for name in common), strict=True))
     if lost := [key for key in wanted if key not in place]:
         raise ValueError(
-            f"the fields lack {len(lost)} of the mask's {len(times)} times, e.g. {lost[0][0]}; give the fields that "
-            "the mask was made from"
+            f"the fields lack {len(lost)} of the mask's {counted(len(times), 'time')}, e.g. {lost[0][0]}; give the "
+            "fields that the mask was made from"
         )
     return np.array([place[key] for key in wanted])

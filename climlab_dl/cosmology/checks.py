@@ -15,6 +15,7 @@ import numpy as np
 
 from climlab_dl.cosmology import volumes
 from climlab_dl.cosmology.volumes import Volume
+from climlab_dl.words import counted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +43,7 @@ class Report:
         return {"lines": list(self.lines), "problems": list(self.problems), "ok": self.ok}
 
     def __str__(self) -> str:
-        end = f"{len(self.lines)} volumes, {len(self.problems)} problems"
+        end = f"{counted(len(self.lines), 'volume')}, {counted(len(self.problems), 'problem')}"
         return "\n".join([*self.lines, *(f"problem: {problem}" for problem in self.problems), end])
 
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from climlab_dl.cosmology import volumes
 from climlab_dl.cosmology.linear import Cosmology
 from climlab_dl.cosmology.presets import Preset, Ranges, cosmoflow2018, fine, laptop, mlperf, tour
+from climlab_dl.words import counted
 
 __all__ = [
     "Design",
@@ -77,7 +78,7 @@ class Design:
     def __repr__(self) -> str:
         spans = ", ".join(f"{name} {low:g}..{high:g}" for name, (low, high) in self.preset.ranges.items())
         preset = self.preset
-        return f"{len(self)} universes of {preset.voxels}^3 voxels at redshifts {preset.redshifts}: {spans}"
+        return f"{counted(len(self), 'universe')} of {preset.voxels}^3 voxels at redshifts {preset.redshifts}: {spans}"
 
 
 def design(

@@ -111,7 +111,7 @@ class Ridge:
             (universes, parameters).
         """
         if len(features) < 3:
-            raise ValueError(f"{len(features)} universes are too few for a regression; give at least 3")
+            raise ValueError(f"too few universes for a regression: found {len(features)}; give at least 3")
         centre, scale = features.mean(0), features.std(0)
         scale = np.where(scale > 1e-12, scale, np.inf)  # what never varies says nothing
         offset = targets.mean(0)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from climlab_dl.cosmology import hdf5, tfrecord, zarrs
 from climlab_dl.cosmology.cube import Volume
 from climlab_dl.cosmology.hdf5 import attributes
+from climlab_dl.words import counted
 
 __all__ = ["Volume", "attributes", "files", "open", "read", "save", "scaling", "symmetry", "to_physical", "to_unit"]
 
@@ -112,7 +113,7 @@ def scaling(unit: Values, physical: Values) -> tuple[Values, Values]:
         If one universe only, or no straight line, relates them.
     """
     if len(unit) < 2:
-        raise ValueError(f"{len(unit)} universe does not fix a scale; give at least two")
+        raise ValueError(f"{counted(len(unit), 'universe')} cannot fix a scale; give at least two")
     spread = unit - unit.mean(0)
     half = (spread * physical).sum(0) / (spread**2).sum(0)
     middle = (physical - half * unit).mean(0)

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from climlab_dl.cosmology import volumes
-from climlab_dl.inference.coverage import Calibration
+from climlab_dl.inference.coverage import Calibration, warn_of_few
 from climlab_dl.inference.posterior import Posterior
 
 __all__ = ["Calibration", "check"]
@@ -22,24 +22,31 @@ def check(
 ) -> Calibration:
     """Draw the posterior of universes of known parameters that took no part in training or fitting.
 
-    Warns where the posteriors turn out not to be calibrated.
+    Warns where the posteriors turn out not to be calibrated, and where there are too few universes to tell.
 
     Parameters
     ----------
     posterior
         From :func:`climlab_dl.inference.posterior.fit`.
     held_out
-        Files of universes.
+        Files of universes, at least 30.
     draws
         For each universe.
     seed
         Of the draws.
+
+    Returns
+    -------
+    Calibration
+        ``ok`` is the verdict, ``table()`` the numbers; `posteriors.calibration` and `posteriors.predicted` draw it.
     """
     estimates, _, unit = posterior.summaries.of(volumes.open(held_out))
     summaries = posterior.to_unit(estimates)
     seeds = np.random.SeedSequence(seed).generate_state(len(unit))
     drawn = [posterior.likelihood.draw(s[None], draws, int(one)) for s, one in zip(summaries, seeds, strict=True)]
-    checked = Calibration(names=posterior.names, truth=unit, draws=np.stack(drawn), seed=seed, prior=posterior.prior)
+    checked = warn_of_few(
+        Calibration(names=posterior.names, truth=unit, draws=np.stack(drawn), seed=seed, prior=posterior.prior)
+    )
     if not checked.ok:
         p = ", ".join(f"{name} {value:.2g}" for name, value in checked.p_values().items())
         warnings.warn(

@@ -54,8 +54,8 @@ class LinearLikelihood:
         freedom = universes - parameters - summaries.shape[1]
         if freedom < 3:
             raise ValueError(
-                f"{universes} calibration universes are too few for {parameters} parameters and {summaries.shape[1]} "
-                f"summaries; give at least {parameters + summaries.shape[1] + 3}"
+                f"too few calibration universes for {parameters} parameters and {summaries.shape[1]} summaries: found "
+                f"{universes}; give at least {parameters + summaries.shape[1] + 3}"
             )
         design = np.column_stack([np.ones(universes), unit])
         coefficients = np.linalg.lstsq(design, summaries, rcond=None)[0].astype(np.float64)

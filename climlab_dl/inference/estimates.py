@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from climlab_dl.cosmology import volumes
-from climlab_dl.inference.coverage import Calibration
+from climlab_dl.inference.coverage import Calibration, warn_of_few
 from climlab_dl.inference.densities import LinearLikelihood
+from climlab_dl.words import counted
 
 Array = NDArray[np.float64]
 Prior = Mapping[str, tuple[float, float]]
@@ -37,12 +38,12 @@ def as_draws(truth: ArrayLike, found: ArrayLike, *, prior: Prior, seed: int = 0)
     universes = _by_universe(truth, found, prior)
     fewest = min(len(each) for _, each in universes)
     if fewest < 20:
-        raise ValueError(f"a universe has only {fewest} estimates; as draws at least 20 are needed, see crossed()")
+        found_only = counted(fewest, "estimate")
+        raise ValueError(f"a universe has only {found_only}; as draws at least 20 are needed, see crossed()")
     rng = np.random.default_rng(seed)
     draws = [each[rng.permutation(len(each))[:fewest]] for _, each in universes]
-    return Calibration(
-        names=tuple(prior), prior=prior, truth=np.array([one for one, _ in universes]), draws=np.stack(draws), seed=seed
-    )
+    truths = np.array([one for one, _ in universes])
+    return warn_of_few(Calibration(names=tuple(prior), prior=prior, truth=truths, draws=np.stack(draws), seed=seed))
 
 
 def crossed(
@@ -65,7 +66,9 @@ def crossed(
     """
     universes = _by_universe(truth, found, prior)
     if not 2 <= folds <= len(universes):
-        raise ValueError(f"folds = {folds} parts of {len(universes)} universes; choose 2 to {len(universes)}")
+        raise ValueError(
+            f"folds = {folds} parts of {counted(len(universes), 'universe')}; choose 2 parts to one for each universe"
+        )
     unit, means = (np.array(column) for column in zip(*((one, each.mean(0)) for one, each in universes), strict=True))
     order = np.random.default_rng(seed).permutation(len(unit))
     drawn = np.empty((len(unit), draws, len(prior)))
@@ -74,7 +77,7 @@ def crossed(
         likelihood = LinearLikelihood.fit(means[others], unit[others])
         for index in part:
             drawn[index] = likelihood.draw(means[index][None], draws, seed + int(index))
-    return Calibration(names=tuple(prior), prior=prior, truth=unit, draws=drawn, seed=seed)
+    return warn_of_few(Calibration(names=tuple(prior), prior=prior, truth=unit, draws=drawn, seed=seed))
 
 
 def _by_universe(truth: ArrayLike, found: ArrayLike, prior: Prior) -> list[tuple[Array, Array]]:

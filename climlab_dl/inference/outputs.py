@@ -24,6 +24,7 @@ from climlab_dl.inference import netcdf
 from climlab_dl.inference.detect import detect
 from climlab_dl.inference.detector import Detector
 from climlab_dl.parallel import ranks
+from climlab_dl.words import counted
 
 Progress = Callable[[float], object]
 # So many of the inputs that failed are named.
@@ -203,5 +204,5 @@ def settle(made: Iterable[Made]) -> list[Path]:
     if failed:
         lines = [f"{one.source}: {one.error}" for one in failed[:NAMED]]
         more = [f"and {len(failed) - NAMED} more"] if len(failed) > NAMED else []
-        raise RuntimeError("\n  ".join([f"{len(failed)} of {len(made)} files failed:", *lines, *more]))
+        raise RuntimeError("\n  ".join([f"{len(failed)} of {counted(len(made), 'file')} failed:", *lines, *more]))
     return [one.path for one in made]

@@ -53,7 +53,7 @@ class Posterior:
 
     def _repr_html_(self) -> str:
         prior = [f"{name} {low:g} to {high:g}" for name, (low, high) in self.prior.items()]
-        return cards.card({"network": self.summaries.source, "method": self.method, "prior": prior}, "Posterior")
+        return cards.card({"networks": self.summaries.sources, "method": self.method, "prior": prior}, "Posterior")
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from climlab_dl.training.folder import checkpoint_of
 from climlab_dl.training.precision import Precision
 from climlab_dl.training.run import Run
 from climlab_dl.training.universes import Universes
+from climlab_dl.words import counted
 
 Array = NDArray[np.float64]
 
@@ -40,8 +41,8 @@ class Summaries:
         and the network's own remaining preference averages out.
     precision
         What the networks compute in: as they were trained, where this device can.
-    source
-        The checkpoint.
+    sources
+        The checkpoints.
     head
         Ridge regression on the networks' features in the place of their dense parts; see :meth:`refitted`.
     """
@@ -56,7 +57,7 @@ class Summaries:
     log1p: bool = True
     symmetries: int = 8
     precision: Precision = field(default=Precision(), repr=False)
-    source: Path
+    sources: tuple[Path, ...]
     head: Ridge | None = field(default=None, repr=False)
 
     @classmethod
@@ -89,7 +90,17 @@ class Summaries:
                     "one's held-out universes may be the other's training; train an ensemble with runs that differ in "
                     "their seed only: dataclasses.replace(run, seed=1)"
                 )
-        return replace(first, models=tuple(model for each in (first, *others) for model in each.models))
+        together = (first, *others)
+        return replace(
+            first,
+            models=tuple(model for each in together for model in each.models),
+            sources=tuple(source for each in together for source in each.sources),
+        )
+
+    @property
+    def source(self) -> str:
+        """The checkpoints, in words."""
+        return ", ".join(map(str, self.sources))
 
     @classmethod
     def _load(cls, path: str | Path, symmetries: int, device: str, allow: Sequence[type]) -> "Summaries":
@@ -114,12 +125,12 @@ class Summaries:
             log1p=bool(facts["log1p"]),
             symmetries=symmetries,
             precision=run.precision.usable(torch.device(device)),
-            source=path,
+            sources=(path,),
         )
 
     def _repr_html_(self) -> str:
         refit = "" if self.head is None else "last layer refitted"
-        rows = {"checkpoint": self.source, "networks": len(self.models), "parameters": self.names, "also": refit}
+        rows = {"checkpoints": self.sources, "parameters": self.names, "also": refit}
         rows |= {"redshifts": len(self.mean), "symmetries averaged": self.symmetries}
         return cards.card(rows, "Network for parameters")
 
@@ -127,8 +138,9 @@ class Summaries:
         """Estimates of the parameters, in physical units."""
         volume = self.at(volume)
         if volume.counts.shape[-1] != len(self.mean):
+            there = counted(volume.counts.shape[-1], "redshift")
             raise ValueError(
-                f"{volume.source.name} has {volume.counts.shape[-1]} redshifts, the network takes {len(self.mean)}; "
+                f"{volume.source.name} has {there}, the network takes {len(self.mean)}; "
                 "choose channels of counts, or simulate with the redshifts of the training"
             )
         if self.head is not None:

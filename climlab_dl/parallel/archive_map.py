@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from climlab_dl.climate import archive
 from climlab_dl.files import beside
+from climlab_dl.words import counted
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -104,8 +105,8 @@ def dask_workers() -> Iterator[Mapper]:
     world = MPI.COMM_WORLD
     if world.size < 3:
         raise ValueError(
-            f"dask-mpi has {world.size} ranks and needs 3: a scheduler, a client and at least one worker; use mpiexec "
-            "-n 3 or more"
+            f"dask-mpi has {counted(world.size, 'rank')} and needs 3: a scheduler, a client and at least one worker; "
+            "use mpiexec -n 3 or more"
         )
     one_host = len(set(world.allgather(MPI.Get_processor_name()))) == 1
     from dask_mpi import initialize

@@ -13,6 +13,7 @@ from torch.autograd.profiler_util import EventList
 from torch.profiler import ProfilerActivity
 
 from climlab_dl.files import beside
+from climlab_dl.words import counted
 
 _ROWS = 12
 
@@ -57,7 +58,7 @@ def draw(seconds: pd.Series, title: str, path: Path) -> Path:
     from matplotlib.figure import Figure
 
     rest = seconds.iloc[_ROWS:]
-    shown = pd.concat([seconds.iloc[:_ROWS], pd.Series({f"{len(rest)} others": rest.sum()} if len(rest) else {})])
+    shown = pd.concat([seconds.iloc[:_ROWS], pd.Series({counted(len(rest), "other"): rest.sum()} if len(rest) else {})])
     figure = Figure(figsize=(9, 0.34 * len(shown) + 1), layout="constrained", dpi=110)
     axes = figure.add_subplot()
     bars = axes.barh(range(len(shown)), shown.to_numpy(), color="#31688e")

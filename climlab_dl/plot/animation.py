@@ -4,13 +4,17 @@ import io
 import shutil
 import subprocess
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import xarray as xr
 
 from climlab_dl.files import beside
+from climlab_dl.plot import styles
+from climlab_dl.plot.pictures import in_words, png
 from climlab_dl.plot.static import static
+from climlab_dl.words import counted
 
 
 def animate(
@@ -22,7 +26,9 @@ def animate(
     dpi: int = 80,
     **options: Any,
 ) -> Path:
-    """Draw every snapshot and write them as an animation.
+    """Draw every snapshot and write them as an animation, which says in words what it shows, as pictures do.
+
+    The words are a GIF's comment, and a film's title and comment.
 
     Parameters
     ----------
@@ -58,31 +64,32 @@ def animate(
             f"{path.name}: films are written by ffmpeg, which is not on PATH; install it (apt-get install ffmpeg, "
             "conda install ffmpeg, brew install ffmpeg) or write a .gif"
         )
+    there = fields.sizes["time"]
+    first = static(fields, mask, time=0, **options)
+    said = f"{in_words(first)}; the first of {counted(there, 'picture')}, {seconds:g} s each"
+    if last := styles.dates(fields)[-1]:
+        said += f", until {last}"
+    figures = chain([first], (static(fields, mask, time=time, **options) for time in range(1, there)))
     # Not cut to what is drawn, for all pictures have to be equally large.
-    figures = (static(fields, mask, time=time, **options) for time in range(fields.sizes["time"]))
-    pictures = (_png(figure, dpi) for figure in figures)
+    pictures = (png(figure, dpi) for figure in figures)
     with beside(path) as new:
-        _film(pictures, new, seconds) if path.suffix == ".mp4" else _gif(pictures, new, seconds)
+        (_film if path.suffix == ".mp4" else _gif)(pictures, new, seconds, said)
     return path
 
 
-def _png(figure: Any, dpi: int) -> bytes:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=dpi)
-    return buffer.getvalue()
-
-
-def _gif(pictures: Iterator[bytes], path: Path, seconds: float) -> None:
+def _gif(pictures: Iterator[bytes], path: Path, seconds: float, said: str) -> None:
     from PIL import Image
 
     first, *rest = [Image.open(io.BytesIO(picture)).convert("RGB").quantize(128) for picture in pictures]
-    first.save(path, format="GIF", save_all=True, append_images=rest, duration=round(1000 * seconds), loop=0)
+    timing = {"duration": round(1000 * seconds), "loop": 0}
+    first.save(path, format="GIF", save_all=True, append_images=rest, comment=said, **timing)
 
 
-def _film(pictures: Iterator[bytes], path: Path, seconds: float) -> None:
+def _film(pictures: Iterator[bytes], path: Path, seconds: float, said: str) -> None:
     """Hand the pictures to ffmpeg one by one, as H.264 that browsers and slides play: even sizes, 4:2:0."""
     command = ["ffmpeg", "-y", "-loglevel", "error", "-f", "image2pipe", "-framerate", str(1 / seconds), "-i", "-"]
     command += ["-vf", "pad=ceil(iw/2)*2:ceil(ih/2)*2:color=white", "-pix_fmt", "yuv420p", "-movflags", "+faststart"]
+    command += ["-metadata", f"title={said.partition(';')[0]}", "-metadata", f"comment={said}"]
     with subprocess.Popen([*command, "-f", "mp4", str(path)], stdin=subprocess.PIPE, stderr=subprocess.PIPE) as ffmpeg:
         assert ffmpeg.stdin is not None
         try:
@@ -90,6 +97,6 @@ def _film(pictures: Iterator[bytes], path: Path, seconds: float) -> None:
                 ffmpeg.stdin.write(picture)
         except BrokenPipeError:
             pass  # it has ended early, and says why
-        _, said = ffmpeg.communicate()
+        _, why = ffmpeg.communicate()
     if ffmpeg.returncode:
-        raise RuntimeError(f"ffmpeg could not write {path.name}: {said.decode(errors='replace').strip()}")
+        raise RuntimeError(f"ffmpeg could not write {path.name}: {why.decode(errors='replace').strip()}")

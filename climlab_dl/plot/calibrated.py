@@ -1,5 +1,6 @@
 """Whether posteriors mean what they say: ranks, coverage and TARP in their bands; predictions against the truth."""
 
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -7,6 +8,7 @@ import numpy as np
 
 from climlab_dl.plot import pictures
 from climlab_dl.plot.parameters import COLORS, label
+from climlab_dl.words import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,8 +23,9 @@ _LEVELS = np.linspace(0.02, 0.98, 49)
 def calibration(checked: "Calibration", *, path: str | Path | None = None) -> "Figure":
     """Draw three tests of posteriors, each with the band in which calibrated ones stay.
 
-    Left, the distribution of the truths' ranks among the draws less that of a uniform one: a slope upwards and down
-    again is a posterior that lies too low, an S one that is too narrow or too wide. Middle, how often the central
+    Left, the distribution of the truths' ranks among the draws less that of a uniform one, with its p below: a slope
+    upwards and down again is a posterior that lies too high, down and up again one too low, an S one that is too narrow
+    or too wide. Middle, how often the central
     interval of each level holds the truth, less the level: below zero the posteriors are too narrow. Right, the same
     for all parameters jointly (TARP).
 
@@ -53,7 +56,11 @@ def calibration(checked: "Calibration", *, path: str | Path | None = None) -> "F
         axes.axhline(0, color="0.4", lw=0.8)
         axes.set_xlim(0, 1)
         axes.title.set_fontsize(10)
-    figure.suptitle(f"{len(checked.truth)} universes of known parameters; 95% bands in grey", fontsize=10)
+    # Below the panels, where it hides none of the curves.
+    figure.legend(*ranks.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False, fontsize=8)
+    few = ", too few to contradict much" if checked.few else ""
+    universes = counted(len(checked.truth), "universe")
+    figure.suptitle(f"{universes} of known parameters{few}; 95% bands in grey", fontsize=10)
     return pictures.written(figure, path)
 
 
@@ -102,18 +109,17 @@ def _ranks(axes: "Axes", checked: "Calibration") -> None:
     low, high = checked.rank_band(ranks)
     axes.fill_between(ranks, low - ranks, high - ranks, **_BAND)
     p = checked.p_values()
-    for color, name, found in zip(COLORS, checked.names, checked.ranks.T, strict=False):
+    for color, name, found in zip(cycle(COLORS), checked.names, checked.ranks.T, strict=False):
         ordered = np.sort(found)
         share = (np.arange(len(ordered)) + 0.5) / len(ordered)
         axes.plot(ordered, share - ordered, color=color, lw=1.5, label=f"{label(name)}: p = {p[name]:.2g}")
-    axes.legend(frameon=False, fontsize=8)
     axes.set(title="ranks of the truth (SBC)", xlabel="rank among the draws", ylabel="share found less expected")
 
 
 def _coverage(axes: "Axes", checked: "Calibration") -> None:
     table = checked.coverage(tuple(_LEVELS.tolist()))
     axes.fill_between(_LEVELS, table["low"] - _LEVELS, table["high"] - _LEVELS, **_BAND)
-    for color, name in zip(COLORS, checked.names, strict=False):
+    for color, name in zip(cycle(COLORS), checked.names, strict=False):
         axes.plot(_LEVELS, table[name] - _LEVELS, color=color, lw=1.5, label=label(name))
     axes.set(title="central intervals", xlabel="level")
 

@@ -10,6 +10,7 @@ import xarray as xr
 from climlab_dl.climate import events
 from climlab_dl.climate.fields import CLASSES
 from climlab_dl.plot import canvas, layers, pictures, styles
+from climlab_dl.words import counted
 
 if TYPE_CHECKING:
     from cartopy.crs import Projection
@@ -60,7 +61,7 @@ def climatology(
     chosen = covered.month.values.tolist() if months is None else months
     weights = covered.snapshots.sel(month=chosen)
     share = covered.sel(month=chosen).weighted(weights).mean("month")
-    counted = {kind: events.density(storms, kind).sel(month=chosen).sum("month") for kind in ("genesis", "tracks")}
+    densities = {kind: events.density(storms, kind).sel(month=chosen).sum("month") for kind in ("genesis", "tracks")}
     tracks = events.summary(storms)
 
     crs = canvas.projection(projection, central_longitude)
@@ -70,8 +71,8 @@ def climatology(
     for row, name in enumerate(names):
         panels = {f"{name}: share of the time (%)": 100 * share.sel({"class": name})}
         for kind, title in (("genesis", "begin"), ("tracks", "pass")):
-            if name in counted[kind]["class"]:
-                panels[f"{name}s that {title} (tracks in 5° x 5°)"] = counted[kind].sel({"class": name})
+            if name in densities[kind]["class"]:
+                panels[f"{name}s that {title} (tracks in 5° x 5°)"] = densities[kind].sel({"class": name})
         for column, (title, values) in enumerate(panels.items()):
             high = max(float(np.nanmax(values.values)), 1e-9)
             axes = figure.add_subplot(grid[row, column], projection=crs)
@@ -83,7 +84,8 @@ def climatology(
         _histogram(figure.add_subplot(grid[-1, column]), tracks, name, label)
     times = styles.dates(mask)
     part = "" if months is None else ", " + " ".join(MONTHS[month] for month in months)
-    said = f"{times[0]} to {times[-1]}{part}: {int(weights.sum())} snapshots, {len(tracks)} tracks"
+    counts = f"{counted(int(weights.sum()), 'snapshot')}, {counted(len(tracks), 'track')}"
+    said = f"{times[0]} to {times[-1]}{part}: {counts}"
     figure.suptitle(said, fontsize=11)
     return pictures.written(figure, path, dpi)
 

@@ -1,6 +1,5 @@
 """Learning curves: the loss and the held-out metrics of a training, from its table of progress."""
 
-import io
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -86,13 +85,6 @@ def _panels(title: str, steps: int, tables: "list[pd.DataFrame]") -> "tuple[Figu
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(axis="y", color="#e6e6e6")
     return figure, left, right, end
-
-
-def png(figure: "Figure") -> bytes:
-    """Encode a figure as PNG."""
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=96)
-    return buffer.getvalue()
 
 
 def _known(progress: "pd.DataFrame", name: str) -> tuple[np.ndarray, np.ndarray]:

@@ -32,7 +32,7 @@ def reliability(table: pd.DataFrame, *, path: str | Path | None = None, dpi: int
     """
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(4.8, 5.8), layout="constrained")
+    figure = Figure(figsize=(4.8, 6.1), layout="constrained")
     axes, below = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
     axes.plot([0, 1], [0, 1], color="#b0b0b0", linewidth=1)
     for name in CLASSES[1:]:
@@ -44,7 +44,8 @@ def reliability(table: pd.DataFrame, *, path: str | Path | None = None, dpi: int
     axes.set_ylabel("share that came true")
     axes.set_xlim(0, 1)
     axes.set_ylim(0, 1)
-    axes.legend(frameon=False, fontsize=8, loc="upper left")
+    # Above the panels, where it hides none of the curves.
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside upper center", frameon=False, fontsize=8)
     below.set_yscale("log")
     below.set_ylabel("pixels")
     below.set_xlabel("probability said")

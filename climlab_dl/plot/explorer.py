@@ -6,6 +6,7 @@ answers without a kernel. An archive too large to be put into a page is read sna
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from climlab_dl.climate.fields import CLASSES
 from climlab_dl.files import beside
 from climlab_dl.plot import canvas, layers, styles
 from climlab_dl.plot.frames import Frames, missing_before
+from climlab_dl.words import counted
 
 if TYPE_CHECKING:
     from bokeh.models import LayoutDOM
@@ -131,7 +133,7 @@ class Explorer:
         return pn.pane.Bokeh(self.layout())._repr_mimebundle_(include, exclude)
 
     def save(self, path: str | Path) -> Path:
-        """Write the map as one self-contained page.
+        """Write the map as one self-contained page, which says in words what it shows, for who does not see it.
 
         Raises
         ------
@@ -143,8 +145,8 @@ class Explorer:
 
         if self.live:
             raise ValueError(
-                f"{len(self.dates)} snapshots of {len(self.frames.fields)} channels are over {PAGE_BYTES / 1e6:.0f} "
-                "MB, too much for one page: choose some with times= and channels="
+                f"{counted(len(self.dates), 'snapshot')} of {counted(len(self.frames.fields), 'channel')} would take "
+                f"over {PAGE_BYTES / 1e6:.0f} MB, too much for one page: choose some with times= and channels="
             )
         # Not bokeh.embed.file_html: once Panel is imported, that links to files of Panel's server.
         library = Resources(mode="inline", components=["bokeh", "bokeh-widgets", "bokeh-tables"]).js_raw
@@ -152,8 +154,17 @@ class Explorer:
         scripts = "\n".join(f"<script>{source}</script>" for source in library)
         path = Path(path)
         with beside(path) as new:
-            new.write_text(_PAGE.format(scripts=scripts, body=body, script=script), encoding="utf-8")
+            page = _PAGE.format(said=escape(self.in_words()), scripts=scripts, body=body, script=script)
+            new.write_text(page, encoding="utf-8")
         return path
+
+    def in_words(self) -> str:
+        """Say what the map shows: its fields, its times, and the classes over them."""
+        fields = ", ".join(str(field.attrs.get("long_name", field.name)) for field in self.frames.fields)
+        times = " to ".join(dict.fromkeys((self.dates[0], self.dates[-1])))
+        classes = ", ".join(CLASSES[kind] for kind in self.frames.kinds) if "mask" in self.frames.more else ""
+        parts = (f"Interactive map of {fields}", times, counted(len(self.dates), "snapshot"), classes)
+        return "; ".join(filter(None, parts))
 
     def layout(self) -> "LayoutDOM":
         """Build the map and its widgets as a new Bokeh layout."""
@@ -267,9 +278,9 @@ def _values(data: dict[str, Any], name: str) -> np.ndarray:
 
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
-<head><meta charset="utf-8"><title>Climlab DL</title>
+<head><meta charset="utf-8"><title>{said}</title>
 {scripts}
 </head>
-<body>{body}{script}</body>
+<body><main aria-label="{said}">{body}</main>{script}</body>
 </html>
 """

@@ -6,6 +6,7 @@ import numpy as np
 
 from climlab_dl.plot.parameters import label
 from climlab_dl.plot.styles import CLASS_COLORS
+from climlab_dl.words import counted
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -42,7 +43,8 @@ def held_out(seen: "xr.Dataset") -> "Figure":
         for axes, name in zip(panels, seen["parameter"].values, strict=True):
             one = seen.sel(parameter=name)
             _draw_parameter(axes, label(str(name)), one["truth"].values, one["estimate"].values)
-        title = f"{seen.sizes['universe']} held-out universes, step {seen.attrs['step']} (dashed: always their mean)"
+        universes = counted(seen.sizes["universe"], "held-out universe")
+        title = f"{universes}, step {seen.attrs['step']} (dashed: always their mean)"
         figure.suptitle(title, fontsize=10, x=0.01, ha="left")
     return figure
 

@@ -12,7 +12,8 @@ import pandas as pd
 
 from climlab_dl.bars import element, in_notebook
 from climlab_dl.plot import terminal
-from climlab_dl.plot.curves import compare, curves, png
+from climlab_dl.plot.curves import compare, curves
+from climlab_dl.plot.pictures import png
 from climlab_dl.training.folder import RunFolder
 from climlab_dl.training.summary import Summary
 from climlab_dl.training.table import Runs

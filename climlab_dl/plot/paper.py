@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
 from climlab_dl.plot import credible
@@ -41,7 +42,8 @@ def corner(
                     grid = credible.smoothed(x, y, (bounds[across], bounds[below]))
                     levels = credible.thresholds(grid[2])[::-1]
                     shades = [*levels, grid[2].max() * 1.001]
-                    panel.contourf(grid[0], grid[1], grid[2].T, levels=shades, colors=[color, color], alpha=0.3)
+                    fills = [to_rgba(color, alpha) for alpha in (0.2, 0.45)]
+                    panel.contourf(grid[0], grid[1], grid[2].T, levels=shades, colors=fills)
                     panel.contour(grid[0], grid[1], grid[2].T, levels=levels, colors=color, linewidths=1)
             for end in prior.get(across, ()):
                 panel.axvline(end, color="0.5", lw=0.8, ls=":")

@@ -1,5 +1,6 @@
 """What static pictures share: cells on a map with coastlines, in matplotlib, and the file that is written."""
 
+import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -93,11 +94,16 @@ def written(figure: "Figure", path: str | Path | None, dpi: int = 150, **more: A
     """
     if path is not None:
         path = Path(path)
-        ending = path.suffix.lstrip(".") or "png"
-        said = {_TEXT_IN[ending]: in_words(figure)} if ending in _TEXT_IN else None
         with beside(path) as new:
-            figure.savefig(new, dpi=dpi, format=ending, metadata=said, **more)
+            _write(figure, new, path.suffix.lstrip(".") or "png", dpi=dpi, **more)
     return figure
+
+
+def png(figure: "Figure", dpi: int = 96, **more: Any) -> bytes:
+    """Encode a figure as PNG, with its words, as `written` does."""
+    buffer = io.BytesIO()
+    _write(figure, buffer, "png", dpi=dpi, **more)
+    return buffer.getvalue()
 
 
 def in_words(figure: "Figure") -> str:
@@ -109,6 +115,11 @@ def in_words(figure: "Figure") -> str:
     keys = [key for one in (figure, *figure.axes) for key in _legends(one)]
     parts += [text.get_text() for key in keys for text in key.get_texts()]
     return "; ".join(dict.fromkeys(part.replace("\n", " ") for part in parts if part))
+
+
+def _write(figure: "Figure", file: Any, ending: str, **more: Any) -> None:
+    said = {_TEXT_IN[ending]: in_words(figure)} if ending in _TEXT_IN else None
+    figure.savefig(file, format=ending, metadata=said, **more)
 
 
 def _legends(one: Any) -> list[Any]:

@@ -59,7 +59,7 @@ def corner(
     prior
         Ends of the flat prior; ``draws.attrs["prior"]`` if None.
     span
-        Whether the axes show the whole prior, or what the draws fill.
+        Whether the axes show the whole ``"prior"``, or what the ``"draws"`` fill of it and a third more.
 
     Returns
     -------
@@ -183,17 +183,19 @@ def _prior(draws: Draws) -> dict[str, tuple[float, float]]:
 
 
 def _limits(tables: Any, prior: Mapping[str, tuple[float, float]], span: Span) -> dict[str, tuple[float, float]]:
-    """Choose what the axes show: the prior and a little beyond it, or the draws and a third more."""
+    """Choose what the axes show: the prior and a little beyond it, or the draws and a third more within that."""
     limits = {}
     for name in next(iter(tables.values())).columns:
-        if span == "prior" and name in prior:
-            low, high = prior[name]
-            margin = 0.04 * (high - low)
-        else:
+        first, last = prior.get(name, (-np.inf, np.inf))
+        beyond = 0.04 * (last - first)
+        first, last = first - beyond, last + beyond
+        if span == "draws" or name not in prior:
             ends = np.array([np.quantile(table[name], [0.001, 0.999]) for table in tables.values()])
             low, high = ends[:, 0].min(), ends[:, 1].max()
             margin = (high - low) / 3 or 1.0
-        limits[name] = (float(low - margin), float(high + margin))
+            # Draws that lie outside the prior, as somebody else's may, are shown all the same.
+            first, last = max(low - margin, min(first, low)), min(high + margin, max(last, high))
+        limits[name] = (float(first), float(last))
     return limits
 
 

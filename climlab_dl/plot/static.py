@@ -10,6 +10,7 @@ import xarray as xr
 from climlab_dl.climate.fields import CLASSES
 from climlab_dl.plot import canvas, coastlines, layers, pictures, styles
 from climlab_dl.plot.outlines import Pieces, arrows, contours, outline, tracks
+from climlab_dl.words import counted
 
 if TYPE_CHECKING:
     from cartopy.crs import Projection
@@ -67,7 +68,7 @@ def static(
     [field] = layers.channels_of(fields, [channel] if channel else None)[:1]
     there = field.sizes["time"]
     if not -there <= time < there:
-        raise ValueError(f"time={time}: there are {there} snapshots, numbered from 0 to {there - 1}")
+        raise ValueError(f"time={time}: found {counted(there, 'snapshot')}, numbered from 0 to {there - 1}")
     found, real = (None if layer is None else layers.along(layer, field).isel(time=time) for layer in (mask, truth))
     place = canvas.over(field, canvas.projection(projection, central_longitude))
     cells = place.cells(field.lat.values, field.lon.values)

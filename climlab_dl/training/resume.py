@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from climlab_dl.parallel import ranks
+from climlab_dl.words import counted
 
 if TYPE_CHECKING:
     from climlab_dl.training.session import Session
@@ -79,9 +80,10 @@ def restore(session: "Session", saved: dict[str, Any]) -> None:
         setattr(session, name, saved[name])
     session.message = f"resumed after step {session.step}"
     if saved["ranks"] != ranks.size():
-        session.message += f" on {ranks.size()} ranks instead of {saved['ranks']}"
+        session.message += f" on {counted(ranks.size(), 'rank')} instead of {saved['ranks']}"
     if saved["samples_per_step"] != session.samples_per_step:
-        session.message += f", {session.samples_per_step} samples a step instead of {saved['samples_per_step']}"
+        samples = counted(session.samples_per_step, "sample")
+        session.message += f", {samples} a step instead of {saved['samples_per_step']}"
         if session.offset + session.shared_per_step > len(session.data.training):
             session.epoch, session.offset = session.epoch + 1, 0
     (logger.info if saved["ranks"] == ranks.size() else logger.warning)("%s", session.message)

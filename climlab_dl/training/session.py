@@ -108,7 +108,7 @@ class Session:
         self.steps_per_epoch = len(self.data.training) // self.shared_per_step
         if not self.steps_per_epoch:
             raise ValueError(
-                f"a step takes {self.shared_per_step} samples ({sharing} ranks x batch_size {run.batch_size} x "
+                f"a step takes {self.shared_per_step} samples (ranks {sharing} x batch_size {run.batch_size} x "
                 f"accumulate {run.accumulate}), but there are {len(self.data.training)} to train on; lower batch_size"
             )
         with ranks.together("building the network"):

@@ -10,6 +10,7 @@ import torch
 import xarray as xr
 
 from climlab_dl import archive, synthetic
+from climlab_dl.cli import batch
 from climlab_dl.climate.fields import CLASSES
 from climlab_dl.models.tiramisu import Tiramisu
 from climlab_dl.training import checkpoint
@@ -81,6 +82,24 @@ def test_an_ensemble_passes_with_dropout_into_one_file_with_its_uncertainty(weig
         assert found.probabilities.encoding["dtype"] == np.int8
         assert float(found.mutual_information.max()) > 0
         assert "2 passes with dropout from seed 3" in found.attrs["history"]
+
+
+def test_shares_that_round_up_do_not_push_the_bar_beyond_its_end():
+    # Six sixths are less than one as computers add, and 49 forty-ninths are more: tqdm would warn of the latter.
+    most = 0.0
+    for count in range(2, 60):
+        with batch._files_bar(1, 0) as bar:
+            advance = batch._part_of(bar)
+            for _ in range(count):
+                advance(1 / count)
+            most = max(most, bar.n)
+    assert most == 1
+
+
+def test_one_file_is_not_called_files(files, weights, tmp_path, run, monkeypatch):
+    # What a job's process keeps to its end would be kept by that of the tests.
+    monkeypatch.setattr("climlab_dl.parallel.memory.keep_freed", lambda: True)
+    assert run("detect", files[0], "--detector", weights[0], "--out", tmp_path / "masks").stdout.startswith("1 file in")
 
 
 def test_what_cannot_be_is_one_kind_line(files, tmp_path):

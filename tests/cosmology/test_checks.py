@@ -18,7 +18,7 @@ def test_good_files_are_described_and_bad_ones_named(tmp_path):
     assert len(report.problems) == 1
     assert "cut.tfrecord is truncated" in report.problems[0]
     assert sum("good.tfrecord: (6, 6, 6, 4) int16" in line for line in report.lines) == 2
-    assert "1 problems" in str(report)
+    assert "2 volumes, 1 problem" in str(report)
     assert checks.check(good).ok
 
 

@@ -52,6 +52,13 @@ def test_the_right_posterior_passes_in_silence(universes):
     assert len(checked.truth) == 150
 
 
+def test_universes_too_few_to_tell_are_said(universes):
+    files = sorted(universes.iterdir())[:10]
+    with pytest.warns(UserWarning, match=r"10 universes .* can hardly tell .* three times too narrow .* at least 30"):
+        checked = calibration.check(fitted(0.1), files, draws=200)
+    assert checked.few
+
+
 def test_a_posterior_that_is_too_sure_warns_with_what_to_do(universes):
     with pytest.warns(UserWarning, match=r"not calibrated on 150 held-out universes .*outside its band.*give more"):
         checked = calibration.check(fitted(0.03), universes, draws=200)

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
+from scipy.stats import norm
 
-from climlab_dl.inference.coverage import Calibration, binomial_band, uniform_band
+from climlab_dl.inference.coverage import FEWEST, Calibration, binomial_band, uniform_band
 
 
 def posteriors(width: float = 1.0, shift: float = 0.0, universes: int = 400, seed: int = 0) -> Calibration:
@@ -54,7 +55,21 @@ def test_bands_are_the_known_ones():
     assert 0.5 - low[0] == pytest.approx(high[0] - 0.5)
 
 
-def test_the_table_has_a_row_a_parameter():
+def test_the_table_has_a_row_a_parameter_and_says_its_units():
     table = posteriors().table()
     assert list(table.index) == ["a", "b"]
     assert {"rmse", "p", "covered by 68%", "covered by 95%"} <= set(table.columns)
+    assert "in half-widths of the prior" in table.to_string()
+    # A flat variable of half-width 1 has the standard deviation 1 / sqrt 3.
+    assert table["prior std"].to_numpy() == pytest.approx(0.5774, abs=1e-4)
+
+
+def test_fewer_universes_than_thirty_let_posteriors_of_a_third_of_their_width_pass():
+    # A normal truth z spreads from a posterior of a third of the width has the rank Phi(3 z): of the ranks below u are
+    # Phi(Phi^-1(u) / 3), which is off u by 0.242 at most.
+    levels = np.linspace(0.001, 0.999, 999)
+    excess = np.abs(norm.cdf(norm.ppf(levels) / 3) - levels).max()
+    widths = [uniform_band(np.array([0.5]), universes)[1][0] - 0.5 for universes in (FEWEST - 1, FEWEST + 1)]
+    assert widths[0] > excess > widths[1]
+    assert posteriors(universes=FEWEST - 1).few
+    assert not posteriors(universes=FEWEST).few

@@ -43,8 +43,18 @@ def test_tables_that_do_not_fit_are_refused():
         estimates.crossed(truth, found[:, :1], prior=PRIOR)
     with pytest.raises(ValueError, match="outside the prior"):
         estimates.crossed(truth, found, prior={**PRIOR, "sigma_8": (0.9, 0.95)})
-    with pytest.raises(ValueError, match="folds = 31"):
+    with pytest.raises(ValueError, match="folds = 31 parts of 30 universes; choose 2 parts to one for each"):
         estimates.crossed(truth, found, prior=PRIOR, folds=31)
+    with pytest.raises(ValueError, match="only 1 estimate; as draws"):
+        estimates.as_draws(truth[::5], found[::5], prior=PRIOR)
+
+
+def test_few_universes_of_others_are_said():
+    few = published(universes=12, parts=30, shared=0.1, own=0.1)
+    with pytest.warns(UserWarning, match="12 universes of known parameters can hardly tell"):
+        estimates.as_draws(*few, prior=PRIOR)
+    with pytest.warns(UserWarning, match="at least 30"):
+        estimates.crossed(*few, prior=PRIOR)
 
 
 def test_the_published_runs_are_too_sure_of_themselves(shared):

@@ -76,7 +76,8 @@ def test_log_probability_is_higher_at_the_truth_than_far_from_it(fitted, trained
 @pytest.mark.slow
 def test_held_out_universes_are_checked_and_compared_with_baselines(fitted, trained):
     files = trained[1].data.files()
-    checked = calibration.check(fitted, files["held_out"], draws=200)
+    with pytest.warns(UserWarning, match="12 universes of known parameters can hardly tell"):
+        checked = calibration.check(fitted, files["held_out"], draws=200)
     assert checked.truth.shape == (12, 2)
     table = posterior.accuracy(fitted)
     expected = spectrum.baselines(volumes.open(files["training"]), volumes.open(files["held_out"]))
@@ -150,6 +151,10 @@ def test_an_ensemble_gives_the_mean_of_its_networks_and_knows_its_universes(trai
     np.testing.assert_allclose(both(volume), (one(volume) + other(volume)) / 2)
     refitted = posterior.fit((folder, tmp_path / "seed1"), symmetries=2, refit=True)
     assert len(refitted.summaries.models) == 2
+    for each in (folder, tmp_path / "seed1"):
+        assert str(each) in repr(refitted)
+        assert str(each) in refitted._repr_html_()
+        assert str(each) in refitted.summaries._repr_html_()
     assert abs(refitted.summary(volume)).max() < 1.5
     for _ in train(replace(run, data=replace(run.data, held_out=0.25), steps=1), tmp_path / "other"):
         pass

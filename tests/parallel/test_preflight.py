@@ -7,6 +7,7 @@ import pytest
 from climlab_dl.parallel.cluster import preflight
 from climlab_dl.parallel.cluster.preflight import Report
 from climlab_dl.parallel.cores import cores
+from climlab_dl.words import counted
 
 
 def report(rank: int, size: int = 2, total: int = 3, **versions: str) -> Report:
@@ -40,7 +41,7 @@ def test_ranks_that_would_share_a_gpu_are_refused() -> None:
         preflight.check_gpus(dict.fromkeys(range(3), ("a", ("A", "B"))))
     # The second host has one for its two, though there are enough in all.
     everywhere = {0: ("a", ("A", "B", "C")), 1: ("a", ("A", "B", "C")), 2: ("b", ("D",)), 3: ("b", ("D",))}
-    with pytest.raises(RuntimeError, match="ranks 2 and 3 would share GPU D of b, which has 1 "):
+    with pytest.raises(RuntimeError, match=r"ranks 2 and 3 would share GPU D of b, which has 1 .* most 1 rank there"):
         preflight.check_gpus(everywhere)
 
 
@@ -63,6 +64,7 @@ def test_more_threads_than_cores_and_too_little_memory_are_said(caplog: pytest.L
         preflight.check_room(1, here)
         assert not caplog.messages
         preflight.check_room(1, here + 1)
-    assert f"1 ranks x {here + 1} threads share {here} cores" in caplog.messages[0]
-    with pytest.raises(MemoryError, match="start at most"):
+    shared = counted(here, "core")
+    assert f"1 rank x {here + 1} threads share {shared};" in caplog.messages[0]
+    with pytest.raises(MemoryError, match=r"1000000 ranks would take .* start at most \d+, or close"):
         preflight.check_room(10**6, 1)

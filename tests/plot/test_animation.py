@@ -1,5 +1,6 @@
 """An animation has a picture a snapshot, all of one size, in the order of time."""
 
+import json
 import shutil
 import subprocess
 
@@ -16,11 +17,14 @@ def test_every_snapshot_is_a_picture_of_its_own(tmp_path):
     path = animate(fields, fields.mask, path=tmp_path / "storms.gif", channel="TMQ", seconds=0.2, dpi=50)
     with Image.open(path) as film:
         assert getattr(film, "n_frames") == 3  # noqa: B009  (GIFs have it, Pillow's base class does not)
+        said = film.info["comment"].decode()
         frames = []
         for number in range(3):
             film.seek(number)
             assert film.info["duration"] == 200
             frames.append(np.asarray(film.convert("RGB"), int))
+    assert said.startswith("total precipitable water  2001-08-01 00:00 UTC; TMQ (kg m⁻²); cyclone; river")
+    assert said.endswith("the first of 3 pictures, 0.2 s each, until 2001-08-01 12:00 UTC")
     assert frames[0].shape == frames[2].shape
     # Storms have moved between them: a hundredth of the picture at the least.
     assert (np.abs(frames[0] - frames[2]).max(axis=-1) > 20).mean() > 0.01
@@ -34,6 +38,10 @@ def test_a_film_shows_the_same_pictures(tmp_path):
     with Image.open(animate(fields, fields.mask, path=tmp_path / "storms.gif", **options)) as gif:
         gif.seek(2)
         last = np.asarray(gif.convert("RGB"), int)
+    command = ["ffprobe", "-loglevel", "error", "-show_entries", "format_tags=title,comment", "-of", "json", str(film)]
+    tags = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)["format"]["tags"]
+    assert tags["title"] == "total precipitable water  2001-08-01 00:00 UTC"
+    assert "cyclone; river; the first of 3 pictures, 0.5 s each, until" in tags["comment"]
     height, width = (size + size % 2 for size in last.shape[:2])
     command = ["ffmpeg", "-loglevel", "error", "-i", str(film), "-f", "rawvideo", "-pix_fmt", "rgb24", "-"]
     said = subprocess.run(command, capture_output=True, check=True).stdout

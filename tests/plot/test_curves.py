@@ -8,7 +8,8 @@ import pytest
 from matplotlib.image import imread
 from matplotlib.lines import Line2D
 
-from climlab_dl.plot.curves import compare, curves, png
+from climlab_dl.plot.curves import compare, curves
+from climlab_dl.plot.pictures import png
 
 
 def x_of(line: Line2D) -> np.ndarray:

@@ -32,6 +32,9 @@ def test_a_network_that_is_too_sure_lies_below_the_diagonal(told, tmp_path):
     np.testing.assert_allclose(np.asarray(true, float), np.asarray(said, float) / 2, atol=0.1)
     assert f"Brier {table.attrs['brier']['river']:.2g}" in str(line.get_label())
     assert lower.get_yscale() == "log"
+    # The key is on neither panel, where it would lie over the curves.
+    [key] = figure.legends
+    assert not any(key.get_window_extent().overlaps(axes.get_window_extent()) for axes in figure.axes)
     assert (tmp_path / "reliability.png").stat().st_size > 5000
 
 

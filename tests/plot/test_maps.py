@@ -130,6 +130,9 @@ def test_a_saved_page_is_small_and_asks_nobody_even_with_panel_loaded(fields, bo
     path = maps.explore(fields, fields.mask, channels=["TMQ"]).save(tmp_path / "map.html")
     page = path.read_text()
     assert path.stat().st_size < 4_000_000
+    said = "Interactive map of total precipitable water; 2001-08-01 00:00 UTC to 2001-08-01 12:00 UTC; 3 snapshots; "
+    assert f"<title>{said}cyclone, river</title>" in page
+    assert f'<main aria-label="{said}cyclone, river">' in page
     assert re.findall(r"<(?:script|link|img|iframe)[^>]*\b(?:src|href)\s*=\s*[\"']?(?:https?:|static)", page) == []
     assert list(tmp_path.iterdir()) == [path]
 

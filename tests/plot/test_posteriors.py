@@ -82,6 +82,21 @@ def test_panels_share_one_source_and_the_brush_is_tied_to_it(draws):
             assert isinstance(follow, CustomJS)
 
 
+def test_the_axes_of_draws_do_not_go_beyond_the_prior():
+    # Draws that fill the prior of one parameter, and a tenth of that of the other.
+    random = np.random.default_rng(3)
+    wide = pd.DataFrame({"Omega_m": random.uniform(0.1, 0.5, 4000), "sigma_8": random.uniform(0.78, 0.82, 4000)})
+    wide.attrs["prior"] = {name: PRIOR[name] for name in wide}
+    panel = posteriors.static(wide, span="draws").axes[2]
+    assert panel.get_xlim() == posteriors.static(wide, span="prior").axes[2].get_xlim()
+    assert panel.get_xlim() == pytest.approx((0.1 - 0.016, 0.5 + 0.016))
+    # 0.04 wide and a third of that on either side.
+    assert panel.get_ylim() == pytest.approx((0.78 - 0.0133, 0.82 + 0.0133), abs=1e-3)
+    # Somebody else's draws may lie outside the prior, and are shown all the same.
+    outside = posteriors.static(wide, prior={"Omega_m": (0.3, 0.4)}, span="draws").axes[2]
+    assert outside.get_xlim() == pytest.approx((0.1, 0.5), abs=1e-3)
+
+
 def test_tables_that_cannot_be_shown_are_refused(draws):
     with pytest.raises(ValueError, match="no draws"):
         posteriors.corner(draws.iloc[:0])

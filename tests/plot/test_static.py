@@ -126,7 +126,7 @@ def test_tracks_grow_with_time_and_only_classes_sought_are_in_the_legend(fields)
 
 
 def test_a_snapshot_that_is_not_there_is_said(fields):
-    with pytest.raises(ValueError, match="time=2: there are 2 snapshots, numbered from 0 to 1"):
+    with pytest.raises(ValueError, match="time=2: found 2 snapshots, numbered from 0 to 1"):
         maps.static(fields, time=2)
 
 

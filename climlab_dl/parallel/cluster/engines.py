@@ -14,6 +14,7 @@ from climlab_dl.parallel.cluster.slurm import Slurm
 from climlab_dl.parallel.cluster.training import Training
 from climlab_dl.parallel.cluster.work import call, train_on_rank
 from climlab_dl.parallel.cores import cores
+from climlab_dl.words import counted
 
 _log = logging.getLogger(__name__)
 
@@ -272,7 +273,8 @@ class Engines:
         hosts = {each.host for each in self._launch.reports}
         training = self._active_training()
         doing = self._launch.died() or (f"training {training.folder.path}" if training else "idle")
-        return f"Engines({self.ranks} MPI ranks x {self.threads} threads on {', '.join(sorted(hosts))}: {doing})"
+        size = f"{counted(self.ranks, 'MPI rank')} x {counted(self.threads, 'thread')}"
+        return f"Engines({size} on {', '.join(sorted(hosts))}: {doing})"
 
     def _repr_html_(self) -> str:
         return f"<code>{html.escape(repr(self))}</code>"

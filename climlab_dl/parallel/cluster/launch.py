@@ -18,6 +18,7 @@ import psutil
 from climlab_dl.parallel.cluster import preflight, processes, record
 from climlab_dl.parallel.cluster.slurm import Slurm, check_here
 from climlab_dl.parallel.cluster.work import call, perform
+from climlab_dl.words import counted
 
 _LOOPBACK = ("--ip=127.0.0.1", "--location=127.0.0.1")
 # Other hosts must reach the controller; who has not the keys in the private folder cannot talk to it, nor listen.
@@ -126,7 +127,7 @@ class Launch:
             str(connection), timeout=60, ipython_dir=str(self.folder), profile_dir=str(self._profile)
         )
         self._client = client
-        self._wait(lambda: len(client.ids) >= self.ranks, deadline, f"{self.ranks} ranks to register")
+        self._wait(lambda: len(client.ids) >= self.ranks, deadline, f"{counted(self.ranks, 'rank')} to register")
         return client
 
     def _wait(self, condition: Any, deadline: float, what: str) -> None:

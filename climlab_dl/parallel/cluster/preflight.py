@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from climlab_dl.parallel.cores import cores
+from climlab_dl.words import counted
 
 _log = logging.getLogger(__name__)
 
@@ -60,13 +61,13 @@ def check_room(ranks: int, threads: int) -> None:
     free, needed = psutil.virtual_memory().available, ranks * _BYTES_PER_RANK
     if free < needed:
         raise MemoryError(
-            f"{ranks} ranks need about {needed / 2**30:.1f} GiB before they hold any data, and {free / 2**30:.1f} GiB "
-            f"are free; start at most {free // _BYTES_PER_RANK} ranks or close other kernels"
+            f"{counted(ranks, 'rank')} would take about {needed / 2**30:.1f} GiB before any data, and "
+            f"{free / 2**30:.1f} GiB are free; start at most {free // _BYTES_PER_RANK}, or close other kernels"
         )
     if ranks * threads > cores():
         _log.warning(
-            "%d ranks x %d threads share %d cores; training is fastest with one thread a core or fewer",
-            ranks, threads, cores(),
+            "%s x %s share %s; training is fastest with one thread a core or fewer",
+            counted(ranks, "rank"), counted(threads, "thread"), counted(cores(), "core"),
         )  # fmt: skip
 
 
@@ -117,9 +118,10 @@ def check_reports(reports: Sequence[Report], ranks: int) -> None:
     """
     sizes = sorted({each.size for each in reports})
     if sizes != [ranks] or sorted(each.rank for each in reports) != list(range(ranks)):
+        processes = counted(len(reports), "process", "processes")
         raise RuntimeError(
-            f"{len(reports)} processes were to form one MPI world of {ranks}, and they see worlds of {sizes}: mpiexec "
-            f"and mpi4py belong to different MPI libraries ({reports[0].mpi}). Keep one MPI in this environment"
+            f"{processes} started to form one MPI world of {ranks}, and see worlds of {sizes}: mpiexec and mpi4py "
+            f"belong to different MPI libraries ({reports[0].mpi}). Keep one MPI in this environment"
         )
     wrong = {each.rank: each.total for each in reports if each.total != ranks * (ranks + 1) // 2}
     if wrong:
@@ -168,5 +170,5 @@ def check_gpus(seen: Mapping[int, tuple[str, Sequence[str]]]) -> None:
             count = len({gpu for name, gpus in seen.values() if name == host for gpu in gpus})
             raise RuntimeError(
                 f"ranks {other} and {rank} would share GPU {gpu} of {host}, which has {count} for its ranks: start at "
-                f"most {count} ranks there, or hide GPUs with CUDA_VISIBLE_DEVICES= to train on the CPU"
+                f"most {counted(count, 'rank')} there, or hide GPUs with CUDA_VISIBLE_DEVICES= to train on the CPU"
             )

@@ -15,6 +15,7 @@ from climlab_dl.parallel.cluster.engines import Engines
 from climlab_dl.parallel.cluster.training import Training
 from climlab_dl.parallel.cores import cores
 from climlab_dl.training.table import Runs, table
+from climlab_dl.words import counted
 
 
 class Sweep:
@@ -132,8 +133,8 @@ class Sweep:
         self.close()
 
     def __repr__(self) -> str:
-        return f"Sweep of {len(self._runs)} runs in {self.folder}\n{self.table().to_string()}"
+        return f"Sweep of {counted(len(self._runs), 'run')} in {self.folder}\n{self.table().to_string()}"
 
     def _repr_html_(self) -> str:
-        title = f"<p>Sweep of {len(self._runs)} runs in <code>{html.escape(str(self.folder))}</code></p>"
+        title = f"<p>Sweep of {counted(len(self._runs), 'run')} in <code>{html.escape(str(self.folder))}</code></p>"
         return title + self.table()._repr_html_()
