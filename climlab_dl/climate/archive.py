@@ -1,9 +1,11 @@
 """The front door to climate data: whatever people have, one lazy dataset; and back to files.
 
-fields = archive.open("cam5/*.nc")      any mix of NetCDF, Zarr, GRIB, ClimateNet, DeepCAM, ExtremeWeather
-print(archive.check("cam5/*.nc"))       what is in there, and whether it can be
-archive.save(fields, "cam5.zarr")       NetCDF, Zarr, DeepCAM HDF5 or ClimateNet
-archive.restore(mask)                   the user's own latitude order and longitude convention
+    fields = archive.open("cam5/*.nc")      any mix of NetCDF, Zarr, GRIB, ClimateNet, DeepCAM, ExtremeWeather
+    print(archive.check("cam5/*.nc"))       what is in there, and whether it can be
+    archive.save(fields, "cam5.zarr")       NetCDF, Zarr, DeepCAM HDF5 or ClimateNet
+    archive.restore(mask)                   the user's own latitude order and longitude convention
+
+Of the fields nothing is read before it is looked at; `check` reads all.
 """
 
 import glob

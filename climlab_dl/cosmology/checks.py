@@ -1,8 +1,10 @@
 """Look through files of volumes before a long training does, and convert them to what reads fastest.
 
-report = checks.check("records/*.tfrecord")
-print(report); report.ok
-checks.convert("records/*.tfrecord", "universes")
+    report = checks.check("records/*.tfrecord")
+    print(report); report.ok
+    checks.convert("records/*.tfrecord", "universes")
+
+Neither changes the files that it reads.
 """
 
 from collections import Counter

@@ -37,7 +37,9 @@ def by_month(mask: xr.DataArray, truth: xr.DataArray) -> pd.DataFrame:
     counts: dict[int, Counts] = defaultdict(none)
     for pair in pairs(mask, truth)[1]:
         if not pair.month:
-            raise ValueError("the times of mask and truth are no dates, so they have no months")
+            raise ValueError(
+                "the times of mask and truth are no dates, so they have no months; break down by='basin' or by='event'"
+            )
         counts[pair.month] += count(pair.found, pair.real)
     return _scored(counts, "month")
 

@@ -1,7 +1,9 @@
 """Whether posteriors mean what they say: ranks, coverage and TARP on universes that nothing was fitted to.
 
-checked = calibration.check(fitted, held_out_files)
-checked.ok, checked.table()
+    checked = calibration.check(fitted, held_out_files)
+    checked.ok, checked.table()
+
+`posteriors.calibration` and `posteriors.predicted` draw it.
 """
 
 import warnings

@@ -1,7 +1,9 @@
 """Detection: a trained network over any archive, lazily, in the user's own coordinates.
 
-detector = Detector.load("runs/deeplab")
-found = detect(detector, fields)          probabilities and mask; nothing is computed until it is looked at
+    detector = Detector.load("runs/deeplab")
+    found = detect(detector, fields)          probabilities and mask; nothing is computed until it is looked at
+
+Snapshots are looked at one by one, whatever grid and order of coordinates they have.
 """
 
 import logging

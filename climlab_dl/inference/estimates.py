@@ -34,6 +34,11 @@ def as_draws(truth: ArrayLike, found: ArrayLike, *, prior: Prior, seed: int = 0)
         Ends of the flat prior by parameter, in the columns' order.
     seed
         Of TARP's reference points, and of which estimates are used where universes have different numbers of them.
+
+    Raises
+    ------
+    ValueError
+        If the tables do not fit each other or the prior, or a universe has fewer than 20 estimates.
     """
     universes = _by_universe(truth, found, prior)
     fewest = min(len(each) for _, each in universes)
@@ -63,6 +68,11 @@ def crossed(
         Of each universe.
     seed
         Of the parts and of the draws.
+
+    Raises
+    ------
+    ValueError
+        If the tables do not fit each other or the prior, or there are more folds than universes.
     """
     universes = _by_universe(truth, found, prior)
     if not 2 <= folds <= len(universes):

@@ -1,8 +1,10 @@
 """How good a mask is, beside expert labels, labels by rule, or observed tracks.
 
-evaluate(found.mask, fields.mask)                     IoU, precision and recall, beside the mask that is all background
-evaluate(found.mask, fields.mask, by="event")         storms hit, missed, and found where none is
-evaluate(found.mask, events.read_tracks("ibtracs.nc"))
+    evaluate(found.mask, fields.mask)                     IoU, precision and recall, beside a mask without storms
+    evaluate(found.mask, fields.mask, by="event")         storms hit, missed, and found where none is
+    evaluate(found.mask, events.read_tracks("ibtracs.nc"))
+
+Masks and truth may have their rows and columns in any order.
 """
 
 from collections.abc import Callable, Mapping

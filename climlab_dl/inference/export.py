@@ -1,8 +1,8 @@
 """Trained networks for programs that know nothing of this package: ONNX, torch.export and safetensors.
 
-export.write("runs/deeplab", "deeplab.onnx")             # fields in their units in, probabilities out
-export.write("runs/cosmoflow", "cosmoflow.pt2")          # counts in, parameters in physical units out
-export.write("runs/deeplab", "deeplab.safetensors")      # the weights, which Detector.load takes as well
+    export.write("runs/deeplab", "deeplab.onnx")             # fields in their units in, probabilities out
+    export.write("runs/cosmoflow", "cosmoflow.pt2")          # counts in, parameters in physical units out
+    export.write("runs/deeplab", "deeplab.safetensors")      # the weights, which Detector.load takes as well
 
 ONNX and torch.export hold the whole calculation, with the normalisation of the training, for any number of snapshots
 or volumes of one size. They know no missing values: fill gaps with a channel's mean, which is in the metadata.

@@ -164,7 +164,10 @@ def read(path: Path, sha256: str, allow: tuple[type, ...] = ()) -> Network:
     state = checkpoint.load(path)
     facts: dict[str, Any] = state["statistics"]
     if "classes" not in facts:
-        raise ValueError(f"{path} is of a network that does not make masks (it names no classes)")
+        raise ValueError(
+            f"{path} is of a network that does not make masks (it names no classes); give the run of a DeepLab or a "
+            "Tiramisu, or this one to posterior.fit"
+        )
     description = Run.from_json(state["run"], allow=allow).model
     model = description.build(len(facts["channels"]), len(facts["classes"]))
     model.load_state_dict(state["model"])

@@ -1,7 +1,9 @@
 """From a trained CosmoFlow to calibrated posteriors of the parameters of one universe.
 
-fitted = posterior.fit("runs/cosmoflow")          # on universes that the network never trained on
-draws = posterior.draw(fitted, volume, n=10_000)  # a table: Omega_m, sigma_8, n_s
+    fitted = posterior.fit("runs/cosmoflow")          # on universes that the network never trained on
+    draws = posterior.draw(fitted, volume, n=10_000)  # a table: Omega_m, sigma_8, n_s
+
+The same seed gives the same draws.
 """
 
 import logging
@@ -173,14 +175,36 @@ def draw(
 def log_prob(
     posterior: Posterior, volume: Volume | str | Path | Sequence[Volume | str | Path], parameters: pd.DataFrame
 ) -> Array:
-    """Log-density of parameters (rows; physical units) given a volume or several; -inf outside the prior."""
+    """Log-density of parameters given a volume, or several that share them.
+
+    Parameters
+    ----------
+    posterior, volume
+        As for :func:`draw`.
+    parameters
+        A row a point, in physical units; a column for each of ``posterior.names``.
+
+    Returns
+    -------
+    ndarray
+        For each row, the natural logarithm of the normalised density per unit of the parameters; -inf outside the
+        prior.
+    """
     unit = posterior.to_unit(parameters[list(posterior.names)].to_numpy(dtype=np.float64))
     jacobian = np.log(2 / (posterior.high - posterior.low)).sum()
     return log_posterior(posterior.likelihood, _summaries(posterior, volume), unit) + jacobian
 
 
 def intervals(draws: pd.DataFrame, levels: tuple[float, ...] = (0.68, 0.95)) -> pd.DataFrame:
-    """Median, mean, standard deviation and central credible intervals of each parameter."""
+    """Median, mean, standard deviation and central credible intervals of each parameter, a row each.
+
+    Parameters
+    ----------
+    draws
+        From :func:`draw`: a column a parameter, whose units the table keeps.
+    levels
+        Of the intervals, as shares: 0.68 gives the columns "68% low" and "68% high".
+    """
     table = pd.DataFrame({"median": draws.median(), "mean": draws.mean(), "std": draws.std()})
     for level in levels:
         ends = draws.quantile([(1 - level) / 2, (1 + level) / 2])
@@ -189,8 +213,20 @@ def intervals(draws: pd.DataFrame, levels: tuple[float, ...] = (0.68, 0.95)) -> 
 
 
 def held_out(posterior: Posterior) -> list[Volume]:
-    """Read the universes that neither the network nor the posterior has seen."""
-    return list(volumes.open(_split(posterior.summaries)["held_out"]))
+    """Read the universes that neither the network nor the posterior has seen.
+
+    Raises
+    ------
+    ValueError
+        If the training held none out.
+    """
+    files = _split(posterior.summaries)["held_out"]
+    if not files:
+        raise ValueError(
+            f"{posterior.summaries.source} was trained with no universes held out; train with Universes(held_out=0.2), "
+            "or read others with volumes.read"
+        )
+    return list(volumes.open(files))
 
 
 def accuracy(posterior: Posterior) -> pd.DataFrame:
@@ -201,6 +237,11 @@ def accuracy(posterior: Posterior) -> pd.DataFrame:
     pd.DataFrame
         Root-mean-square error in physical units by method ("network", "ridge ln P", "ridge ln P + PDF", "prior") and
         parameter. All learnt from the same training universes and redshifts; the prior predicts their mean.
+
+    Raises
+    ------
+    ValueError
+        If the training held no universes out.
     """
     files = _split(posterior.summaries)
     estimates, physical, _ = posterior.summaries.of(volumes.open(files["held_out"]))

@@ -32,8 +32,10 @@ def reliability(probabilities: xr.DataArray, truth: xr.DataArray, *, bins: int =
     Raises
     ------
     ValueError
-        Different grids, or no time in common.
+        Different grids, no time in common, or no bins.
     """
+    if bins < 1:
+        raise ValueError(f"bins is {bins}; give 1 or more, 10 are usual")
     (ours, theirs), (probabilities, truth) = at_the_same_times(probabilities, truth, "probabilities")
     count, total, true = np.zeros((3, len(CLASSES), bins))
     squares, hits, pixels = np.zeros(len(CLASSES)), np.zeros(len(CLASSES)), 0

@@ -59,8 +59,10 @@ def snapshots(layer: xr.DataArray) -> xr.DataArray:
         layer = layer.expand_dims("time")
     extra = set(layer.dims) - {"time", "lat", "lon"}
     if extra:
+        choice = ", ".join(f"{name}=0" for name in sorted(map(str, extra)))
         raise ValueError(
-            f"{layer.name!r} has dimensions {layer.dims}; a map draws time, lat, lon: select {extra} first"
+            f"{layer.name!r} has the dimensions {', '.join(map(str, layer.dims))}, and a map draws time, lat and lon: "
+            f"choose one of the others first, such as .isel({choice})"
         )
     return layer.transpose("time", "lat", "lon")
 

@@ -218,7 +218,20 @@ def static(
     span: Span = "prior",
     path: str | Path | None = None,
 ) -> "Figure":
-    """Draw the same as :func:`corner` with matplotlib, for paper, and write it if a path is given."""
+    """Draw the same as :func:`corner` with matplotlib, for paper: regions, truth dashed, prior dotted.
+
+    Parameters
+    ----------
+    draws, truth, prior, span
+        As for :func:`corner`.
+    path
+        Where to write the picture, if anywhere.
+
+    Raises
+    ------
+    ValueError
+        If there are no draws, or the tables have different parameters.
+    """
     from climlab_dl.plot import paper
 
     tables, prior = _tables(draws), prior if prior is not None else _prior(draws)
@@ -232,6 +245,11 @@ def volume(volume: "Volume") -> Any:
 
     A slab is a sixteenth of the cube thick. Colours are the logarithm of one plus the density over its mean, the same
     at all redshifts, between which a slider chooses.
+
+    Parameters
+    ----------
+    volume
+        Counts on a cube; in Mpc/h where it tells the box, else in voxels.
 
     Returns
     -------

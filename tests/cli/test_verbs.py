@@ -61,7 +61,7 @@ def test_the_tour_says_what_is_wrong_with_data_before_it_starts(run, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_from_fields_to_storms(run, fields_file, tmp_path):
+def test_labels_become_a_row_and_a_shape_for_each_storm(run, fields_file, tmp_path):
     labelled = tmp_path / "labelled.nc"
     run("label", fields_file, "--out", labelled)
     run("events", labelled, "--csv", tmp_path / "storms.csv", "--geojson", tmp_path / "storms.geojson")

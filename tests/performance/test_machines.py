@@ -8,7 +8,6 @@ import pytest
 
 from climlab_dl.performance import collectives, machines, scaling
 from climlab_dl.performance.machines import POINTS, Point
-from climlab_dl.plot import efficiency
 
 
 @pytest.mark.parametrize("point", POINTS, ids=lambda point: f"{point.machine.name} {point.what} {point.ranks}")
@@ -77,20 +76,6 @@ def test_steps_of_todays_machines_follow_from_their_matrix_rates() -> None:
     # 2 x 14.41 TFLOP at 0.31 x 989 TFLOP/s are 94 ms, and 0.31 x 191.5 TFLOP/s 485 ms.
     steps = {machine.name: workload.seconds for machine, workload, _ in machines.TODAY}
     assert steps == {"H100 nodes": pytest.approx(0.0940, abs=1e-4), "Frontier": pytest.approx(0.4855, abs=1e-4)}
-
-
-def test_figures_show_what_is_in_the_tables(tmp_path: Any) -> None:
-    table = machines.today([8, 100_000])
-    names = list(table["technique"].unique())
-    lines: Any = efficiency.curves(table, path=tmp_path / "curves.png").axes[0].get_lines()
-    assert [line.get_label() for line in lines] == names
-    assert list(lines[0].get_ydata()) == list(table["efficiency"][:2])
-    bars: Any = efficiency.parts(table).axes[0].patches
-    # The four parts of each bar are the whole of it.
-    assert sum(bar.get_width() for bar in bars) == pytest.approx(len(names))
-    dots: Any = efficiency.against(machines.published()).axes[0].get_lines()[1:]
-    assert sum(len(dot.get_xdata()) for dot in dots) == 13
-    assert (tmp_path / "curves.png").stat().st_size > 10_000
 
 
 def test_the_verb_prints_tables_for_people_and_for_scripts(

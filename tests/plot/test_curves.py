@@ -1,15 +1,11 @@
 """Learning curves from tables whose content is known."""
 
-import io
-
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.image import imread
 from matplotlib.lines import Line2D
 
 from climlab_dl.plot.curves import compare, curves
-from climlab_dl.plot.pictures import png
 
 
 def x_of(line: Line2D) -> np.ndarray:
@@ -135,10 +131,3 @@ def test_a_training_without_reports_says_so(columns: list[str]) -> None:
     left, right = curves(pd.DataFrame(columns=columns).astype(float)).axes
     assert left.texts[0].get_text() == "no report yet"
     assert right.texts[0].get_text() == "no evaluation yet"
-
-
-def test_png_is_a_picture_of_the_figure() -> None:
-    picture = imread(io.BytesIO(png(curves(segmentation(), "title"))))
-    height, width, _ = picture.shape
-    assert (width, height) == (864, 307)  # 9.0 x 3.2 inches at 96 dots an inch
-    assert np.ptp(picture[..., :3]) > 0.9

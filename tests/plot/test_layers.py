@@ -46,7 +46,7 @@ def test_two_dimensional_coordinates_are_refused_with_what_to_do():
 
 
 def test_further_dimensions_must_be_selected_first():
-    with pytest.raises(ValueError, match=r"select .*level"):
+    with pytest.raises(ValueError, match=r"choose one of the others first, such as \.isel\(level=0\)"):
         layers.snapshots(FIELD.expand_dims(level=3))
 
 

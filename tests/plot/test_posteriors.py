@@ -1,13 +1,11 @@
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from climlab_dl.cosmology import linear, simulate
 from climlab_dl.cosmology.volumes import Volume
-from climlab_dl.plot import credible, posteriors, spectra
+from climlab_dl.plot import posteriors, spectra
 
 PRIOR = {"Omega_m": (0.1, 0.5), "sigma_8": (0.6, 1.0), "n_s": (0.8, 1.2)}
 TRUTH = {"Omega_m": 0.3, "sigma_8": 0.8, "n_s": 1.0}
@@ -30,27 +28,6 @@ def draws() -> pd.DataFrame:
 def volume() -> Volume:
     counts = np.random.default_rng(1).poisson(1.0, (16, 16, 16, 2)).astype(np.int16)
     return Volume(counts=counts, source=Path("made"), redshifts=np.array([0.0, 1.5]), box_size_mpc_h=64.0)
-
-
-def test_regions_hold_their_share_of_the_draws(draws):
-    # Of a round normal, 68% lie within 1.51 spreads and 95% within 2.45; smoothing widens both by a few percent.
-    across, along, density = credible.smoothed(
-        draws["Omega_m"].to_numpy(), draws["sigma_8"].to_numpy(), (PRIOR["Omega_m"], PRIOR["sigma_8"])
-    )
-    for level, threshold, radius in zip(credible.LEVELS, credible.thresholds(density), (1.51, 2.45), strict=True):
-        assert density[density >= threshold].sum() / density.sum() == pytest.approx(level, abs=0.03)
-        area = (density >= threshold).sum() * (across[1] - across[0]) * (along[1] - along[0])
-        assert np.sqrt(area / np.pi) / 0.03 == pytest.approx(radius, rel=0.1)
-
-
-def test_regions_end_at_the_priors_edge():
-    # Draws that pile up at an edge: half a normal. Nothing of the outline lies beyond, and the mass stays within.
-    random = np.random.default_rng(2)
-    x, y = np.abs(random.normal(0, 0.1, 5000)), random.normal(0.5, 0.1, 5000)
-    _, _, density = credible.smoothed(x, y, ((0, 1), (0, 1)))
-    assert density.sum() == pytest.approx(5000, rel=1e-6)
-    for line in credible.regions(x, y, ((0, 1), (0, 1))):
-        assert line.min() >= 0
 
 
 def test_the_corner_has_a_panel_for_every_parameter_and_pair(draws):
@@ -177,32 +154,8 @@ def test_brushing_one_panel_moves_histograms_and_table_without_a_kernel(draws, t
     assert moved[near] == pytest.approx((0.846 / 0.8) ** 2, abs=0.03)
 
 
-def test_the_spectra_are_those_of_the_draws(draws):
-    found = spectra.of_draws(draws)
-    assert found.shape == (spectra.DRAWS, len(spectra.K))
-    cosmology = linear.Cosmology.from_named(draws.iloc[7].to_dict())
-    np.testing.assert_allclose(found[7], linear.linear_power(spectra.K, cosmology))
-    assert not spectra.known(draws[["Omega_m", "sigma_8"]])
-    assert spectra.known(draws.rename(columns={"n_s": "N_spec"}))
-
-
 def test_the_corner_without_a_slope_shows_no_spectra(draws):
     import holoviews as hv
 
     assert len(posteriors.corner(draws).traverse(lambda a: a, [hv.Area])) == 1
     assert posteriors.corner(draws[["Omega_m", "sigma_8"]]).traverse(lambda a: a, [hv.Area]) == []
-
-
-def test_the_spectra_of_a_volume_stand_beside_linear_theory(tmp_path):
-    preset = replace(simulate.tour(), particles=16, voxels=16, box_size_mpc_h=64.0, steps=3)
-    universe = simulate.volume(TRUTH, preset, seed=0)
-    figure = posteriors.power(universe, path=tmp_path / "power.png")
-    assert (tmp_path / "power.png").stat().st_size > 10_000
-    lines = figure.axes[0].get_lines()
-    assert len(lines) == 4
-    # Linear theory at z = 1.5 is that of today times the growth squared.
-    today, then = (np.asarray(lines[i].get_ydata(), dtype=float) for i in (1, 3))
-    grown = linear.growth(np.array([1 / 2.5]), TRUTH["Omega_m"]).D[0]
-    np.testing.assert_allclose(then / today, grown**2)
-    with pytest.raises(ValueError, match="does not tell"):
-        posteriors.power(replace(universe, box_size_mpc_h=None))

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import xarray as xr
 from matplotlib.colors import to_rgb
-from PIL import Image
 
 from climlab_dl import events, maps, synthetic
 from climlab_dl.plot import canvas, styles
@@ -128,12 +127,3 @@ def test_tracks_grow_with_time_and_only_classes_sought_are_in_the_legend(fields)
 def test_a_snapshot_that_is_not_there_is_said(fields):
     with pytest.raises(ValueError, match="time=2: found 2 snapshots, numbered from 0 to 1"):
         maps.static(fields, time=2)
-
-
-def test_a_picture_says_in_words_what_it_shows(fields, tmp_path):
-    maps.static(fields, fields.mask, path=tmp_path / "map.png", channel="TMQ")
-    with Image.open(tmp_path / "map.png") as picture:
-        said = picture.info["Description"]
-    assert said.startswith("total precipitable water  2001-08-01 00:00")
-    assert "TMQ (kg m⁻²)" in said
-    assert said.endswith("cyclone; river")

@@ -41,7 +41,7 @@ def proven(mpiexec, labelled, tmp_path_factory) -> tuple[str, Path]:
         "scores_count_each_sample_once",
     ],
 )
-def test_on_two_ranks(proven, what):
+def test_two_ranks_prove(proven, what):
     assert f"proven: {what}" in proven[0]
 
 
