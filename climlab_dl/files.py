@@ -10,6 +10,8 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 _STORE = ("zarr.json", ".zgroup", ".zmetadata")
@@ -26,6 +28,60 @@ _FORBIDDEN = {
 _LITTLE = 2**26
 """Bytes below which a disk counts as full, when a library failed without saying why."""
 _PROBE = 2**22
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """A file as it was when it was opened, by which one that has taken its place since is told from it.
+
+    Its size and its time are enough; its number is not looked at, because file systems in user space, and those of
+    other hosts, may give the same file another one.
+
+    Attributes
+    ----------
+    path
+        The file, or a Zarr store, which is told by its metadata.
+    size
+        In bytes.
+    modified
+        When it was last written, in nanoseconds since 1970.
+    """
+
+    path: Path
+    size: int
+    modified: int
+
+    @classmethod
+    def of(cls, path: Path) -> "Stamp":
+        """Look at a file."""
+        told = next((path / mark for mark in _STORE if (path / mark).exists()), path) if path.is_dir() else path
+        there = told.stat()
+        return cls(path, there.st_size, there.st_mtime_ns)
+
+    def check(self) -> None:
+        """Look again.
+
+        Raises
+        ------
+        FileNotFoundError
+            If the file was deleted.
+        OSError
+            If another one, or other content, is in its place.
+        """
+        try:
+            now = Stamp.of(self.path)
+        except (FileNotFoundError, NotADirectoryError):
+            raise FileNotFoundError(
+                f"{self.path} was deleted since it was opened; put it back, or open the archive again without it."
+            ) from None
+        if now != self:
+            raise OSError(
+                f"{self.path} was replaced or changed since it was opened (then {self}, now {now}); "
+                "open the archive again."
+            )
+
+    def __str__(self) -> str:
+        return f"{self.size:,} bytes of {datetime.fromtimestamp(self.modified / 1e9, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 @contextmanager

@@ -47,7 +47,9 @@ def open(source: Source, *, names: Mapping[str, str | None] | None = None) -> xr
     -------
     Dataset
         A float32 variable (time, lat, lon) for every field of `fields.FIELDS` that the files have or that follows
-        from their levels, and an int8 ``mask`` where they are labelled; dask arrays of one snapshot a chunk.
+        from their levels, and an int8 ``mask`` where they are labelled; of files that `detect` has filled also its
+        ``probabilities`` (time, class, lat, lon), ``entropy`` and ``mutual_information``. Dask arrays of one snapshot a
+        chunk.
         Latitude ascends, longitude is 0..360 and ascends. `restore` leads back to the user's convention.
 
     Raises

@@ -8,7 +8,7 @@ import xarray as xr
 
 from climlab_dl.climate import times
 from climlab_dl.climate.fields import FAMILIES, FIELDS
-from climlab_dl.climate.labels import LABELS, MASK
+from climlab_dl.climate.labels import DETECTED, LABELS, MASK
 from climlab_dl.climate.parts import NUMBERS, Part, in_order
 
 log = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ def combine(parts: Sequence[Part], *, guarded: bool = False) -> xr.Dataset:
     for other in joined[1:]:
         whole = _in_variables(whole, other)
     # The order of variables is that of `FIELDS`, whatever the order of the files.
-    order = [name for name in (*FIELDS, *FAMILIES, MASK, LABELS) if name in whole]
+    order = [name for name in (*FIELDS, *FAMILIES, MASK, LABELS, *DETECTED) if name in whole]
     chosen = whole[order]
     chosen.encoding = {"files": whole.encoding["files"]}
     if len(parts) == 1:

@@ -1,4 +1,4 @@
-"""Labels of pixels: masks of classes, several labellings as bits, and what is neither."""
+"""Labels of pixels: masks of classes, several labellings as bits, what is neither; and what networks say of classes."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -11,6 +11,19 @@ from climlab_dl.climate.fields import BACKGROUND, CLASSES, CYCLONE, RIVER, UNLAB
 MASK = "mask"
 LABELS = "labels"
 """Variable with every labelling of a source that has several: (time, annotator, lat, lon), one bit a class."""
+
+CLASS = "class"
+"""The dimension of `PROBABILITIES` before latitude and longitude, with the classes' names."""
+PROBABILITIES = "probabilities"
+DETECTED = {
+    PROBABILITIES: {"long_name": "probability of each class of weather", "units": "1"},
+    "entropy": {"long_name": "entropy of the probabilities of the classes, in nats", "units": "1"},
+    "mutual_information": {
+        "long_name": "mutual information of class and network: entropy from disagreement, in nats",
+        "units": "1",
+    },
+}
+"""Attributes of what `detect` gives beside the mask; all but `PROBABILITIES` are (time, lat, lon)."""
 
 ANNOTATOR = "annotator"
 """The dimension of `LABELS` before latitude and longitude."""

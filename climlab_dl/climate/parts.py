@@ -13,9 +13,10 @@ from climlab_dl.climate import times
 from climlab_dl.climate.checks import Guard
 from climlab_dl.climate.fields import FAMILIES, FIELDS
 from climlab_dl.climate.grid import Grid
-from climlab_dl.climate.labels import EVERY, LABELS, LABELS_ATTRIBUTES, MASK, MASK_ATTRIBUTES, flags
+from climlab_dl.climate.labels import DETECTED, EVERY, LABELS, LABELS_ATTRIBUTES, MASK, MASK_ATTRIBUTES, flags
 from climlab_dl.climate.stack import Stack
 from climlab_dl.climate.units import SAME, Conversion
+from climlab_dl.files import Stamp
 
 NUMBERS = {"run": "run of the model", "labelling": "labelling"}
 """Coordinates along time that tell snapshots of the same time apart."""
@@ -70,6 +71,10 @@ class Part:
         Of the dimensions that are neither time nor lat nor lon.
     unrecognised : tuple of str
         Names in the files that mean nothing here.
+    partners : sequence of Path
+        A second file for each of ``files``, where snapshots are read from both.
+    stamps : mapping
+        What each file was when it was opened.
     """
 
     files: Sequence[Path]
@@ -80,6 +85,8 @@ class Part:
     contents: Mapping[str, Content]
     coordinates: Mapping[str, xr.Variable] = field(default_factory=dict)
     unrecognised: tuple[str, ...] = ()
+    partners: Sequence[Path] = ()
+    stamps: Mapping[Path, Stamp] = field(default_factory=dict)
 
     @property
     def _dated(self) -> bool:
@@ -96,11 +103,12 @@ class Part:
         variables: dict[str, Any] = {}
         stacks: dict[int, Stack] = {}
         lazy: dict[int, da.Array] = {}
+        stamps = self._stamps() if self.stamps else ()
         for name, content in self.contents.items():
             if (key := id(content.read)) not in stacks:
                 guard = self._guard(content, order) if guarded else None
                 dtype = np.int8 if name in (MASK, LABELS) else np.float32
-                stacks[key] = self._stack(content, where, dtype, guard)
+                stacks[key] = self._stack(content, where, dtype, guard, stamps)
                 lazy[key] = stacks[key].lazy()
             values = lazy[key] if content.component is None else _component(lazy[key], content.component)
             dims = ("time", *content.dims, "lat", "lon")
@@ -134,7 +142,18 @@ class Part:
         )
         return Guard(fields=fields, files=self.files, where=self.where[order], times=self.time.values[order])
 
-    def _stack(self, content: Content, where: np.ndarray, dtype: type, guard: Guard | None) -> Stack:
+    def _stamps(self) -> list[list[Stamp]]:
+        together = (self.files, self.partners) if self.partners else (self.files,)
+        return [[self.stamps[path] for path in paths] for paths in zip(*together, strict=True)]
+
+    def _stack(
+        self,
+        content: Content,
+        where: np.ndarray,
+        dtype: type,
+        guard: Guard | None,
+        stamps: Sequence[Sequence[Stamp]],
+    ) -> Stack:
         return Stack(
             read=content.read,
             where=where,
@@ -143,6 +162,7 @@ class Part:
             dtype=np.dtype(dtype),
             conversion=content.conversion,
             guard=guard,
+            stamps=stamps,
         )
 
 
@@ -163,7 +183,7 @@ def in_order(time: np.ndarray, numbers: np.ndarray) -> np.ndarray:
 
 
 def _attributes(name: str, content: Content) -> dict:
-    known = {MASK: {**MASK_ATTRIBUTES, **flags(content.kinds)}, LABELS: LABELS_ATTRIBUTES}
+    known = {MASK: {**MASK_ATTRIBUTES, **flags(content.kinds)}, LABELS: LABELS_ATTRIBUTES, **DETECTED}
     attributes = known[name] if name in known else FIELDS[name].attributes if name in FIELDS else {}
     original = content.original
     return {**attributes, **({"original_name": original} if original and original != name else {})}

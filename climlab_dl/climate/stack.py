@@ -9,6 +9,7 @@ import numpy as np
 
 from climlab_dl.climate.grid import Grid
 from climlab_dl.climate.units import SAME, Conversion
+from climlab_dl.files import Stamp
 
 _ROWS = 8
 
@@ -37,6 +38,8 @@ class Stack:
         To SI; not applied to masks.
     guard : callable, optional
         ``guard(number, snapshot, picks)`` raises where a snapshot cannot be, and says whether it has gaps.
+    stamps : sequence, optional
+        What the files with each number were when they were opened: where a snapshot lies, and how, was looked up then.
     """
 
     read: Callable[[int, int], np.ndarray]
@@ -46,6 +49,7 @@ class Stack:
     dtype: np.dtype
     conversion: Conversion = SAME
     guard: Callable[[int, np.ndarray, Sequence[int] | None], bool] | None = None
+    stamps: Sequence[Sequence[Stamp]] = ()
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -81,8 +85,15 @@ class Stack:
         -------
         bool
             Whether a field has gaps (NaN).
+
+        Raises
+        ------
+        OSError, ValueError
+            Naming the file, if it was deleted or replaced, cannot be read, or holds what cannot be.
         """
         file, index = self.where[number]
+        for stamp in self.stamps[file] if self.stamps else ():
+            stamp.check()
         values = np.asarray(self.read(int(file), int(index)))[..., self.grid.rows, :][..., self.grid.columns]
         # A few rows at a time stay in the cache while they are turned round and converted.
         for start in range(0, values.shape[-2], _ROWS):

@@ -87,6 +87,15 @@ def decode(raw: xr.Variable, where: str = "time") -> xr.Variable:
         return raw
 
 
+def refuse_missing(raw: xr.Variable, path: Path) -> None:
+    """Raise ValueError where a snapshot has no time; cftime would decode what is no number to some date."""
+    if raw.dtype.kind == "f" and (missing := np.flatnonzero(np.isnan(np.atleast_1d(raw.values)))).size:
+        raise ValueError(
+            f"{path} has no time for its snapshot number {missing[0]} (counted from 0), but a missing value. Write its "
+            "time, or leave the snapshot out with xarray's dropna('time')."
+        )
+
+
 def dates(raw: xr.Variable) -> np.ndarray:
     """Give a numeric time variable as an array of cftime dates."""
     return cftime.num2date(raw.values, raw.attrs["units"], raw.attrs.get("calendar", "standard"))

@@ -59,7 +59,9 @@ def save(fields: xr.Dataset, path: str | Path, *, layout: Layout = "cf", packed:
     # The threads that dask keeps would go on writing for a while after one of them has failed; ours are waited for.
     with beside(path) as new, ThreadPoolExecutor(CPU_COUNT) as pool, dask.config.set(pool=pool):
         if path.suffix == ".zarr":
-            dataset.to_zarr(new, consolidated=False)
+            # Texts of one length have no place in Zarr's specification, those of any length have.
+            texts = {name: dataset[name].astype(object) for name in dataset.coords if dataset[name].dtype.kind == "U"}
+            dataset.assign_coords(texts).to_zarr(new, consolidated=False)
         else:
             dataset.to_netcdf(new, engine="netcdf4", encoding=_encoding(dataset, packed), unlimited_dims=["time"])
     return path

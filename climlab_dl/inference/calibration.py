@@ -7,8 +7,6 @@
 """
 
 import warnings
-from collections.abc import Iterable
-from pathlib import Path
 
 import numpy as np
 
@@ -19,9 +17,7 @@ from climlab_dl.inference.posterior import Posterior
 __all__ = ["Calibration", "check"]
 
 
-def check(
-    posterior: Posterior, held_out: str | Path | Iterable[str | Path], draws: int = 500, seed: int = 0
-) -> Calibration:
+def check(posterior: Posterior, held_out: volumes.Source, draws: int = 500, seed: int = 0) -> Calibration:
     """Draw the posterior of universes of known parameters that took no part in training or fitting.
 
     Warns where the posteriors turn out not to be calibrated, and where there are too few universes to tell.
@@ -31,7 +27,7 @@ def check(
     posterior
         From :func:`climlab_dl.inference.posterior.fit`.
     held_out
-        Files of universes, at least 30.
+        Files of universes, or volumes as `posterior.held_out` gives them, at least 30.
     draws
         For each universe.
     seed

@@ -17,6 +17,7 @@ import xarray as xr
 from climlab_dl.climate import archive
 from climlab_dl.climate.fields import UNLABELLED
 from climlab_dl.climate.grid import same_axis
+from climlab_dl.climate.labels import CLASS, DETECTED, PROBABILITIES
 from climlab_dl.climate.regrid import METHODS, Method, Regridder, regridder
 from climlab_dl.inference.detector import Detector
 
@@ -69,31 +70,35 @@ def detect(
     timeless = "time" not in fields.dims
     if timeless:
         fields = fields.expand_dims("time")
-    snapshots = _channels(detector, fields, missing)
+    channels = _channels(detector, fields, missing)
     there, back = _ways(detector, fields, regrid)
 
-    def look(block: np.ndarray) -> np.ndarray:
-        found = detector.look(block[0] if there is None else there(block[0]), uncertainty=uncertainty)
+    def look(*blocks: np.ndarray) -> np.ndarray:
+        # The channels stay apart: to put them together first would copy them all once more.
+        maps = [block[0] for block in blocks]
+        found = detector.look(maps if there is None else there(np.stack(maps)), uncertainty=uncertainty)
         return (found if back is None else back(found))[None]
 
     sizes, count = fields.sizes, len(detector.classes)
     added = detector.uncertainties if uncertainty else ()
-    chunks = (snapshots.chunks[0], (count + len(added),), (sizes["lat"],), (sizes["lon"],))
-    looked = snapshots.map_blocks(look, dtype=np.float32, chunks=chunks, meta=np.empty((0,) * 4, np.float32))
+    chunks = (channels[0].chunks[0], (count + len(added),), (sizes["lat"],), (sizes["lon"],))
+    looked = da.map_blocks(
+        look, *channels, dtype=np.float32, chunks=chunks, new_axis=1, meta=np.empty((0,) * 4, np.float32)
+    )
     probabilities = looked[:, :count] if added else looked
     mask = probabilities.map_blocks(_classes, dtype=np.int8, drop_axis=1, meta=np.empty((0,) * 3, np.int8))
 
     coords = {name: fields.coords[name] for name in ("time", "lat", "lon") if name in fields.coords}
     found = xr.Dataset(
         {
-            "probabilities": (("time", "class", "lat", "lon"), probabilities, _PROBABILITIES),
+            PROBABILITIES: (("time", CLASS, "lat", "lon"), probabilities, DETECTED[PROBABILITIES]),
             "mask": (("time", "lat", "lon"), mask, _mask_attributes(detector.classes)),
             **{
-                name: (("time", "lat", "lon"), looked[:, count + number], _UNCERTAINTIES[name])
+                name: (("time", "lat", "lon"), looked[:, count + number], DETECTED[name])
                 for number, name in enumerate(added)
             },
         },
-        {**coords, "class": list(detector.classes)},
+        {**coords, CLASS: list(detector.classes)},
         {"Conventions": "CF-1.11", "history": provenance(detector)},
     )
     return archive.restore(found.isel(time=0) if timeless else found)
@@ -110,23 +115,13 @@ def provenance(detector: Detector) -> str:
     return f"{made} with {many} {weights}{passes if detector.dropout_passes else ''}"
 
 
-_PROBABILITIES = {"long_name": "probability of each class of weather", "units": "1"}
-_UNCERTAINTIES = {
-    "entropy": {"long_name": "entropy of the probabilities of the classes, in nats", "units": "1"},
-    "mutual_information": {
-        "long_name": "mutual information of class and network: entropy from disagreement, in nats",
-        "units": "1",
-    },
-}
-
-
 def _mask_attributes(classes: tuple[str, ...]) -> dict[str, object]:
     values = np.arange(len(classes), dtype=np.int8)
     return {"long_name": "class of weather", "flag_values": values, "flag_meanings": " ".join(classes)}
 
 
-def _channels(detector: Detector, fields: xr.Dataset, missing: str) -> da.Array:
-    """Stack the channels as dask (time, channel, lat, lon), one snapshot a chunk."""
+def _channels(detector: Detector, fields: xr.Dataset, missing: str) -> list[da.Array]:
+    """Give the channels as dask (time, lat, lon), one snapshot a chunk."""
     absent: dict[str, ValueError] = {}
     for name in detector.channels:
         try:
@@ -140,15 +135,15 @@ def _channels(detector: Detector, fields: xr.Dataset, missing: str) -> da.Array:
         )
     if absent:
         log.warning("the archive has no %s: taken to be the mean of the training everywhere", ", ".join(absent))
-    stacked = []
+    channels = []
     shape = tuple(fields.sizes[name] for name in ("time", "lat", "lon"))
     for name, mean in zip(detector.channels, detector.mean, strict=True):
         if name in absent:
-            stacked.append(da.full(shape, mean, dtype=np.float32, chunks=(1, *shape[1:])))
+            channels.append(da.full(shape, mean, dtype=np.float32, chunks=(1, *shape[1:])))
         else:
             values = fields[name].transpose("time", "lat", "lon").data
-            stacked.append(da.asarray(values).astype(np.float32).rechunk((1, -1, -1)))
-    return da.stack(stacked, axis=1).rechunk((1, -1, -1, -1))
+            channels.append(da.asarray(values).astype(np.float32).rechunk((1, -1, -1)))
+    return channels
 
 
 def _ways(detector: Detector, fields: xr.Dataset, regrid: Method | None) -> tuple[Regridder | None, Regridder | None]:

@@ -13,7 +13,7 @@ import torch
 
 from climlab_dl import cards
 from climlab_dl.climate.grid import same_axis
-from climlab_dl.inference.network import Network, fingerprint, read
+from climlab_dl.inference.network import Fields, Network, fingerprint, read
 from climlab_dl.training.folder import checkpoint_of
 
 # One network at a time keeps the memory bounded, and the processor's threads to one network; other threads go on
@@ -151,13 +151,13 @@ class Detector:
         alone = len(self.networks) * max(1, self.dropout_passes) == 1
         return ("entropy",) if alone else ("entropy", "mutual_information")
 
-    def look(self, fields: np.ndarray, *, uncertainty: bool = False) -> np.ndarray:
+    def look(self, fields: Fields, *, uncertainty: bool = False) -> np.ndarray:
         """Probability of each class at each pixel of one snapshot.
 
         Parameters
         ----------
         fields
-            float32 (channel, lat, lon) in the channels' units, latitude ascending; NaN where there are no data.
+            (lat, lon) for each channel, in its units, latitude ascending; NaN where there are no data.
         uncertainty
             Add the `uncertainties` behind the classes.
 
@@ -168,11 +168,14 @@ class Detector:
             are in nats: the entropy of the averaged probabilities, and that part of it by which networks or passes
             disagree, the mutual information of class and network (Depeweg et al. 2018, sec. 3).
         """
-        fields = np.ascontiguousarray(fields, np.float32)
+        fields = [np.asarray(field, np.float32) for field in fields]
         with _LOCK:
             if not self.cache_bytes:
                 return self._average(fields, uncertainty)
-            key = hashlib.sha256(fields.data).digest() + str((fields.shape, uncertainty)).encode()
+            digest = hashlib.sha256(str((fields[0].shape, uncertainty)).encode())
+            for field in fields:
+                digest.update(np.ascontiguousarray(field).data)
+            key = digest.digest()
             found = self._recent.get(key)
             if found is None:
                 found = self._recent[key] = self._average(fields, uncertainty)
@@ -182,7 +185,7 @@ class Detector:
         return found
 
     @torch.inference_mode()
-    def _average(self, fields: np.ndarray, uncertainty: bool) -> np.ndarray:
+    def _average(self, fields: Fields, uncertainty: bool) -> np.ndarray:
         total, entropies, count = torch.zeros(()), torch.zeros(()), 0
         for opinion in self._opinions(fields):
             total, count = total + opinion if count else opinion, count + 1
@@ -196,7 +199,7 @@ class Detector:
             probabilities = torch.cat([probabilities, torch.stack(parts)])
         return probabilities.cpu().numpy()
 
-    def _opinions(self, fields: np.ndarray) -> Iterator[torch.Tensor]:
+    def _opinions(self, fields: Fields) -> Iterator[torch.Tensor]:
         for member, network in enumerate(self.networks):
             if not self.dropout_passes:
                 yield network.probabilities(fields)

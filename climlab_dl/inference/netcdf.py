@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from dask.base import optimize
 from dask.local import get_sync
+from dask.optimization import cull
 from xarray.backends.netCDF4_ import NETCDF4_PYTHON_LOCK
 
 from climlab_dl.files import beside
@@ -57,13 +59,12 @@ def write(
                 _declare(file, str(name), variable, largest.get(str(name)))
             for step, snapshot in enumerate(_ahead(found)):
                 at = (step,) if "time" in found.dims else ()
-                for name, variable in snapshot.data_vars.items():
-                    values = variable.values
+                for name, values in snapshot.items():
                     if name in largest:
-                        scaled = np.rint((values / largest[str(name)] - 0.5) * STEPS)
+                        scaled = np.rint((values / largest[name] - 0.5) * STEPS)
                         values = np.where(np.isnan(values), NO_DATA, scaled).astype(np.int8)
                     with NETCDF4_PYTHON_LOCK:
-                        file[str(name)][at] = values
+                        file[name][at] = values
                 progress(1 / found.sizes.get("time", 1))
         finally:
             with NETCDF4_PYTHON_LOCK:
@@ -85,15 +86,22 @@ def _declare(file: Any, name: str, variable: xr.DataArray, largest: float | None
             made.setncatts({"scale_factor": largest / STEPS, "add_offset": largest / 2})
 
 
-def _ahead(found: xr.Dataset) -> Iterator[xr.Dataset]:
-    """Give the snapshots in order, computed a few ahead of their use."""
-    if "time" not in found.dims:
-        yield found.compute(scheduler=get_sync)
-        return
+def _ahead(found: xr.Dataset) -> Iterator[dict[str, np.ndarray]]:
+    """Give the values of the variables, snapshot by snapshot, computed a few ahead of their use."""
+    timed = found if "time" in found.dims else found.expand_dims("time")
+    # Optimised once: to take a snapshot of the dataset and compute that looks at the whole archive's graph each time.
+    (timed,) = optimize(timed.chunk({dim: 1 if dim == "time" else -1 for dim in timed.dims}))
+    graph, arrays = dict(timed.__dask_graph__()), {str(name): array.data for name, array in timed.data_vars.items()}
+
+    def compute(step: int) -> dict[str, np.ndarray]:
+        keys = [(array.name, step, *(0,) * (array.ndim - 1)) for array in arrays.values()]
+        blocks: Any = get_sync(cull(graph, keys)[0], keys)
+        return {name: block[0] for name, block in zip(arrays, blocks, strict=True)}
+
     with ThreadPoolExecutor(THREADS) as pool:
-        waiting: deque[Future[xr.Dataset]] = deque()
-        for step in range(found.sizes["time"]):
-            waiting.append(pool.submit(found.isel(time=step).compute, scheduler=get_sync))
+        waiting: deque[Future[dict[str, np.ndarray]]] = deque()
+        for step in range(timed.sizes["time"]):
+            waiting.append(pool.submit(compute, step))
             if len(waiting) > THREADS:
                 yield waiting.popleft().result()
         while waiting:

@@ -1,6 +1,7 @@
 """A trained network: its weights, ready for inference, with what its fields are normalised with."""
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -19,6 +20,8 @@ from climlab_dl.parallel import ranks
 from climlab_dl.training import checkpoint
 from climlab_dl.training.run import Run
 
+# One map (lat, lon) for each channel; an array (channel, lat, lon) is that too.
+Fields = Sequence[np.ndarray] | np.ndarray
 # Rows at a time: of 16 channels and 1,152 columns half a megabyte, which a core's cache holds.
 BAND = 8
 
@@ -72,13 +75,13 @@ class Network:
         return next((weight.device for weight in self.model.parameters()), torch.device("cpu"))
 
     @torch.inference_mode()
-    def probabilities(self, fields: np.ndarray, *, dropout_seed: int | None = None) -> torch.Tensor:
+    def probabilities(self, fields: Fields, *, dropout_seed: int | None = None) -> torch.Tensor:
         """Probability of each class at each pixel of one snapshot; for one thread at a time.
 
         Parameters
         ----------
         fields
-            float32 (channel, lat, lon) in the channels' units, latitude ascending; NaN where there are no data.
+            float32 (lat, lon) for each channel, in its units, latitude ascending; NaN where there are no data.
         dropout_seed
             Drop features as in training, drawn from this seed; None for none.
 
@@ -87,7 +90,7 @@ class Network:
         Tensor
             float32 (class, lat, lon), summing to one over classes; NaN where any channel has no data.
         """
-        normal, known = self._normalised(torch.from_numpy(fields)[None].to(self.device))
+        normal, known = self._normalised(fields)
         if not known.all():  # What is unknown is taken for average; its own answer is withheld below.
             normal.nan_to_num_(0.0, 0.0, 0.0)
         rows, columns = normal.shape[2:]
@@ -95,17 +98,20 @@ class Network:
         found = torch.softmax(logits.float().contiguous(), dim=0)
         return found if known.all() else found.masked_fill_(~known, torch.nan)
 
-    def _normalised(self, snapshot: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def _normalised(self, fields: Fields) -> tuple[torch.Tensor, torch.Tensor]:
         """Fields in units of their spread, written as the convolutions read them; and where all channels have data."""
+        rows, columns = fields[0].shape
+        shape = (1, len(self.channels), rows, columns)
+        normal = torch.empty(shape, device=self.device, memory_format=self.layout)
+        known = torch.empty((1, rows, columns), dtype=torch.bool, device=self.device)
         mean, std = (torch.from_numpy(numbers).to(self.device)[:, None, None] for numbers in (self.mean, self.std))
-        normal = torch.empty_like(snapshot, memory_format=self.layout)
-        known = snapshot.new_empty((1, *snapshot.shape[2:]), dtype=torch.bool)
         # A band of rows at a time stays in the cache from the first step to the last.
-        bands = (part.split(BAND, dim) for part, dim in ((snapshot, 2), (normal, 2), (known, 1)))
-        for found, written, whole in zip(*bands, strict=True):
-            band = torch.sub(found, mean).div_(std)
-            whole.copy_(torch.isfinite(band.sum(1)))
-            written.copy_(band)
+        for start in range(0, rows, BAND):
+            band = slice(start, start + BAND)
+            found = torch.from_numpy(np.stack([field[band] for field in fields])).to(self.device)
+            found.sub_(mean).div_(std)
+            known[0, band] = torch.isfinite(found.sum(0))
+            normal[0, :, band] = found
         return normal, known
 
     def _logits(self, normal: torch.Tensor, dropout_seed: int | None) -> torch.Tensor:

@@ -7,7 +7,7 @@ The same seed gives the same draws.
 """
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -83,7 +83,7 @@ class Posterior:
 
 def fit(
     run: str | Path | Sequence[str | Path] | Summaries,
-    calibration: str | Path | Iterable[str | Path] | None = None,
+    calibration: volumes.Source | None = None,
     *,
     method: Method = "auto",
     symmetries: int = 8,
@@ -113,14 +113,19 @@ def fit(
     Raises
     ------
     ValueError
-        If there are no calibration universes, or too few.
+        If there is no run, or there are no calibration universes, or too few.
+    TypeError
+        If a run or the calibration universes are none of these.
     """
     if method not in ("auto", "flow", "linear"):
         raise ValueError(f"method = {method!r} is not known; choose auto, flow or linear")
     if isinstance(run, Summaries):
         network = run
     else:
-        network = Summaries.load(*([run] if isinstance(run, str | Path) else run), symmetries=symmetries)
+        paths = list(run) if isinstance(run, Sequence) and not isinstance(run, str) else [run]
+        if not paths:
+            raise ValueError("run is empty: give a run's folder or a checkpoint, or several for an ensemble")
+        network = Summaries.load(*paths, symmetries=symmetries)
     if refit:
         network = network.refitted(volumes.open(_split(network)["training"]))
     if calibration is None:
@@ -258,10 +263,8 @@ def _split(network: Summaries) -> dict[str, list[Path]]:
 
 
 def _summaries(posterior: Posterior, volume: Volume | str | Path | Sequence[Volume | str | Path]) -> Array:
-    several = [volume] if isinstance(volume, Volume | str | Path) else volume
-    opened = (one if isinstance(one, Volume) else next(volumes.read(one)) for one in several)
     summaries, told = [], {}
-    for one in opened:
+    for one in volumes.open(volume):
         summaries.append(posterior.summary(one))
         if one.physical is not None:
             told.setdefault(tuple(np.round(one.physical, 6).tolist()), one.source.name)

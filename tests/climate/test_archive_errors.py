@@ -6,8 +6,10 @@ import sys
 import h5py
 import numpy as np
 import pytest
+import xarray as xr
 
-from climlab_dl import archive
+from climlab_dl import archive, synthetic
+from climlab_dl.climate.straight import Straight
 
 
 def test_a_missing_field_is_named_with_what_is_nearest(snapshot, tmp_path):
@@ -54,8 +56,68 @@ def test_a_file_that_is_truncated_after_opening_is_named_when_it_is_read(snapsho
     fields = archive.open(tmp_path)
     content = (tmp_path / "a.nc").read_bytes()
     (tmp_path / "a.nc").write_bytes(content[: len(content) // 2])
-    with pytest.raises(OSError, match=r"a\.nc cannot be read: it is truncated"):
+    with pytest.raises(OSError, match=r"a\.nc was replaced or changed since it was opened"):
         fields.compute(scheduler="synchronous")
+
+
+def north_first(fields: xr.Dataset) -> xr.Dataset:
+    return fields.isel(lat=slice(None, None, -1))
+
+
+def coarser(fields: xr.Dataset) -> xr.Dataset:
+    return fields.isel(lon=slice(None, None, 2))
+
+
+def with_more_fields(fields: xr.Dataset) -> xr.Dataset:
+    return fields.assign({f"more_{number}": fields.TMQ for number in range(3)})
+
+
+@pytest.mark.parametrize("change", [north_first, with_more_fields, coarser])
+@pytest.mark.parametrize(
+    ("ending", "layout"), [("a.nc", "cf"), ("a.zarr", "cf"), ("a", "deepcam"), ("a", "climatenet"), ("old.nc", "")]
+)
+def test_a_file_that_another_took_the_place_of_is_named_when_it_is_read(tmp_path, ending, layout, change):
+    path, fields = tmp_path / ending, synthetic.atmosphere(times=2, shape=(20, 36), seed=4)
+
+    def put(fields: xr.Dataset) -> None:
+        if layout:
+            archive.save(fields, path, layout=layout)
+        else:
+            fields.drop_encoding().to_netcdf(path, format="NETCDF3_64BIT")
+
+    put(fields)
+    opened = archive.open(path)
+    straight = Straight.of(opened, ("TMQ", "PSL"))
+    assert straight is not None
+    put(change(fields))
+    said = rf"{path}.* was replaced or changed since it was opened .*; open the archive again\."
+    with pytest.raises(OSError, match=said):
+        opened.TMQ.isel(time=1).load(scheduler="synchronous")
+    with pytest.raises(OSError, match=said):
+        straight.read(1, np.empty((2, 20, 36), np.float32))
+    again = archive.open(path)
+    np.testing.assert_allclose(again.TMQ, change(fields).sortby("lat").TMQ, rtol=1e-6)
+
+
+@pytest.mark.parametrize("ending", ["a.nc", "a.zarr"])
+def test_a_file_that_was_deleted_is_said_to_be_deleted(snapshot, tmp_path, ending):
+    path = archive.save(snapshot().astype(np.float32), tmp_path / ending)
+    opened = archive.open(path)
+    path.rename(tmp_path / "elsewhere")
+    with pytest.raises(FileNotFoundError, match=rf"{path} was deleted since it was opened; put it back"):
+        opened.load(scheduler="synchronous")
+    (tmp_path / "elsewhere").rename(path)
+    assert opened.TMQ.load(scheduler="synchronous").notnull().all()
+
+
+def test_a_snapshot_without_a_time_is_named_with_its_file(snapshot, tmp_path):
+    fields = xr.concat([snapshot(), snapshot()], "time", data_vars="minimal")
+    for calendar in ("standard", "noleap"):
+        times = ("time", [0.0, np.nan], {"units": "days since 2001-01-01", "calendar": calendar})
+        fields.drop_vars("time").assign_coords(time=times).to_netcdf(tmp_path / "a.nc")
+        with pytest.raises(ValueError, match=r"a\.nc has no time for its snapshot number 1 .*but a missing value"):
+            archive.open(tmp_path / "a.nc")
+        assert "has no time for its snapshot number 1" in str(archive.check(tmp_path / "a.nc"))
 
 
 def test_a_text_file_is_no_climate_file(tmp_path):

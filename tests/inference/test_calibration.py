@@ -63,3 +63,16 @@ def test_a_posterior_that_is_too_sure_warns_with_what_to_do(universes):
     with pytest.warns(UserWarning, match=r"not calibrated on 150 held-out universes .*outside its band.*give more"):
         checked = calibration.check(fitted(0.03), universes, draws=200)
     assert not checked.ok
+
+
+def test_volumes_in_memory_are_checked_as_their_files_are(universes):
+    read = list(volumes.open(universes))
+    expected = calibration.check(fitted(0.1), universes, draws=50)
+    for given in (read, iter(read), [universes / "universe_00000.h5", *read[1:]]):
+        np.testing.assert_array_equal(calibration.check(fitted(0.1), given, draws=50).draws, expected.draws)
+
+
+@pytest.mark.parametrize("nonsense", [3, [3], None])
+def test_what_are_no_universes_is_said_by_its_type(nonsense):
+    with pytest.raises(TypeError, match=r"expected universes as a file, .*found a value of type (int|NoneType)"):
+        calibration.check(fitted(0.1), nonsense)

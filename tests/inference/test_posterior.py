@@ -191,3 +191,13 @@ def test_baselines_see_no_more_redshifts_than_the_network(tmp_path):
     parts = [[v.at((1.5,)) for v in volumes.open(files[part])] for part in ("training", "held_out")]
     expected = spectrum.baselines(*parts).loc["ridge ln P"]
     assert table.loc["ridge ln P"].to_numpy() == pytest.approx(expected[table.columns].to_numpy())
+
+
+def test_a_fit_to_nothing_or_to_no_run_says_what_is_expected(tmp_path):
+    with pytest.raises(ValueError, match="run is empty: give a run's folder or a checkpoint, or several"):
+        posterior.fit([])
+    for nonsense, found in ((3, "int"), (None, "NoneType"), ([np.zeros(3)], "ndarray")):
+        with pytest.raises(TypeError, match=f"expected the path of a run's folder or of a checkpoint; found a {found}"):
+            posterior.fit(nonsense)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(FileNotFoundError, match="does not exist; give a run's folder"):
+        posterior.fit(tmp_path / "nowhere.pt")

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from climlab_dl.climate.formats import annotations, cf, deepcam, extremeweather,
 from climlab_dl.climate.formats.header import Header
 from climlab_dl.climate.formats.opening import datasets, empty, hdf5, kind_of
 from climlab_dl.climate.parts import Part
+from climlab_dl.files import Stamp
 
 
 def read(
@@ -33,8 +35,10 @@ def read(
         Notes the files that cannot be read, which are left out; without it the first of them ends it.
     """
     found: dict[str, list[Any]] = {kind: [] for kind in ("deepcam", "extremeweather", "annotations", "wrf", "cf")}
+    stamps: dict[Path, Stamp] = {}
     for path in tqdm(paths, desc="opening", unit="file", delay=2, leave=False):
         try:
+            stamps[path] = Stamp.of(path)
             kind, opened = _open(path, files)
             found[kind] += opened
         except (OSError, ValueError) as error:
@@ -42,13 +46,14 @@ def read(
                 raise
             problems.append(str(error))
     _known(names, found)
-    return [
+    parts = [
         *cf.parts(found["cf"], names, problems),
         *annotations.parts(found["annotations"]),
         *deepcam.parts(found["deepcam"], names),
         *extremeweather.parts(found["extremeweather"], names),
         *wrf.parts(found["wrf"], names),
     ]
+    return [replace(part, stamps=stamps) for part in parts]
 
 
 def _known(names: Mapping[str, str | None], found: Mapping[str, list[Any]]) -> None:

@@ -7,12 +7,14 @@ it is of tropical cyclones (TC) or atmospheric rivers (AR).
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import xarray as xr
 
 from climlab_dl.climate import times
 from climlab_dl.climate.formats.header import Header
+from climlab_dl.climate.formats.opening import reading
 from climlab_dl.climate.labels import ANNOTATOR, LABELS, MASK, as_classes
 from climlab_dl.climate.parts import Content, Part
 
@@ -31,14 +33,19 @@ def recognises(header: Header) -> bool:
 class Drawings:
     """Reads what every annotator drew at one time, as bits; or the classes that most of them agree on."""
 
+    files: Sequence[tuple[Path, Path]]
+    """Of cyclones and rivers, at each time."""
     at: Sequence[tuple[xr.Variable, xr.Variable]]
-    """Label variables of cyclones and rivers, (annotator, lat, lon), at each time."""
+    """Their label variables, (annotator, lat, lon)."""
     dims: tuple[str, str]
     agreed: bool = False
 
     def __call__(self, file: int, index: int) -> np.ndarray:
         """Read both classes at time number ``file``."""
-        drawn = [variable.transpose(ANNOTATOR, *self.dims).to_numpy() > 0.5 for variable in self.at[file]]
+        drawn = []
+        for path, variable in zip(self.files[file], self.at[file], strict=True):
+            with reading(path):
+                drawn.append(variable.transpose(ANNOTATOR, *self.dims).to_numpy() > 0.5)
         if self.agreed:
             drawn = [layers.mean(axis=0) > 0.5 for layers in drawn]
         cyclone, river = drawn
@@ -69,19 +76,22 @@ def parts(headers: Sequence[Header]) -> list[Part]:
     if alone := set(cyclones) ^ set(rivers):
         log.warning("%d time(s) have labels of one class only and are left out", len(alone))
     first = rivers[shared[0]]
-    pairs = [(cyclones[time].dataset.variables[_LABEL], rivers[time].dataset.variables[_LABEL]) for time in shared]
+    both = [(cyclones[time], rivers[time]) for time in shared]
+    files = [(one.path, other.path) for one, other in both]
+    pairs = [(one.dataset.variables[_LABEL], other.dataset.variables[_LABEL]) for one, other in both]
     dims = (first.row, first.column)
     annotators = first.dataset[_LABEL].sizes[ANNOTATOR]
     return [
         Part(
-            files=[rivers[time].path for time in shared],
+            files=[path for _, path in files],
+            partners=[path for path, _ in files],
             where=np.array([(i, 0) for i in range(len(shared))]),
             time=times.coordinate(shared),
             numbers=np.full((len(shared), 2), -1),
             grid=first.grid,
             contents={
-                MASK: Content(read=Drawings(pairs, dims, agreed=True)),
-                LABELS: Content(read=Drawings(pairs, dims), dims=(ANNOTATOR,), inner=(annotators,)),
+                MASK: Content(read=Drawings(files, pairs, dims, agreed=True)),
+                LABELS: Content(read=Drawings(files, pairs, dims), dims=(ANNOTATOR,), inner=(annotators,)),
             },
             coordinates={
                 ANNOTATOR: xr.Variable(ANNOTATOR, np.arange(annotators), {"long_name": "number of the annotator"})

@@ -13,9 +13,9 @@ from climlab_dl.climate import times
 from climlab_dl.climate.fields import FAMILIES, FIELDS, named
 from climlab_dl.climate.formats.header import VERSIONS, Header
 from climlab_dl.climate.formats.levels import STANDARD_AXIS, HybridPressure, offers
-from climlab_dl.climate.formats.opening import unreadable
+from climlab_dl.climate.formats.opening import reading
 from climlab_dl.climate.formats.plain import Plain
-from climlab_dl.climate.labels import ANNOTATOR, LABELS, MASK, as_mask, flagged
+from climlab_dl.climate.labels import ANNOTATOR, CLASS, DETECTED, LABELS, MASK, PROBABILITIES, as_mask, flagged
 from climlab_dl.climate.parts import Content, Part
 from climlab_dl.climate.units import SAME, Conversion, conversion
 
@@ -46,17 +46,15 @@ class Variables:
     def __call__(self, file: int, index: int) -> np.ndarray:
         """Give snapshot ``index`` of a file, with dimensions in the order of ``dims``."""
         variable = self.variables[file]
-        if self.plain is not None and (place := Plain.find(self.files[file], self.plain[0])):
-            lead = [index if at is None else at for at in self.plain[1]]
-            alike = place.shape[len(lead) :] == variable.shape[-len(self.dims) :]
-            if alike and all(at < size for at, size in zip(lead, place.shape, strict=False)):
-                return place.at(*lead).read(self.files[file])
+        if self.plain is not None:
+            name, first = self.plain
+            place = Plain.find(self.files[file], name, [index if at is None else at for at in first])
+            if place is not None and place.shape == variable.shape[-len(self.dims) :]:
+                return place.read(self.files[file])
         if self.time in variable.dims:
             variable = variable.isel({self.time: index})
-        try:
+        with reading(self.files[file]):
             values, dims = variable.to_numpy(), list(variable.dims)
-        except (OSError, RuntimeError) as error:  # what the NetCDF library says names no file
-            raise unreadable(self.files[file], error) from None
         if VERSIONS in dims:
             values = np.moveaxis(values, dims.index(VERSIONS), 0)
             dims.remove(VERSIONS)
@@ -157,6 +155,8 @@ def _offers(headers: Sequence[Header], name: str, wanted: str | None) -> list[Of
         read = _reader(headers, name, (ANNOTATOR,))
         content = Content(read=read, dims=(ANNOTATOR,), inner=(variable.sizes[ANNOTATOR],))
         return [Offer(LABELS, content, rank=1, axis=(ANNOTATOR, first.dataset[ANNOTATOR].variable))]
+    if wanted is None and name in DETECTED and variable.attrs.get("units") == DETECTED[name]["units"]:
+        return _detected(headers, name, several)
     if several:
         return []
     read = _reader(headers, name)
@@ -172,6 +172,19 @@ def _offers(headers: Sequence[Header], name: str, wanted: str | None) -> list[Of
     original = str(variable.attrs.get("original_name", name)) if name == field.name else name
     to_si = _to_si(first.path, variable, field.unit, field.name)
     return [Offer(field.name, Content(read=read, conversion=to_si, original=original), rank)]
+
+
+def _detected(headers: Sequence[Header], name: str, several: list[str]) -> list[Offer]:
+    """Give what a network said of the classes at each pixel, as `detect` writes it."""
+    first, dims = headers[0], (CLASS,) if name == PROBABILITIES else ()
+    if tuple(several) != dims or not set(dims) <= set(first.dataset.variables):
+        return []
+    read = _reader(headers, name, dims)
+    if not dims:
+        return [Offer(name, Content(read=read), rank=1)]
+    classes = np.array([str(name) for name in first.dataset.variables[CLASS].to_numpy()])
+    content = Content(read=read, dims=dims, inner=classes.shape)
+    return [Offer(name, content, rank=1, axis=(CLASS, xr.Variable(CLASS, classes)))]
 
 
 def _crowded(header: Header, name: str, wanted: str | None) -> list[str]:

@@ -19,7 +19,7 @@ from dask.local import get_sync
 
 from climlab_dl.climate import times
 from climlab_dl.climate.fields import BACKGROUND, CAM5, CLASSES
-from climlab_dl.climate.formats.opening import hdf5, unreadable
+from climlab_dl.climate.formats.opening import hdf5, reading
 from climlab_dl.climate.formats.plain import Plain
 from climlab_dl.climate.grid import Grid, by_shape
 from climlab_dl.climate.labels import ANNOTATOR, LABELS, MASK, as_bits, as_classes, as_mask, labelled
@@ -91,11 +91,8 @@ class Sample:
         """Read a dataset, into an array that the next reading may overwrite."""
         if place := Plain.find(self.path, f"{GROUP}/{name}"):
             return place.read(self.path, kept=name == "data")
-        with hdf5(self.path) as file:
-            try:
-                return np.asarray(file[f"{GROUP}/{name}"])
-            except OSError as error:  # what the HDF5 library says names no file
-                raise unreadable(self.path, error) from None
+        with hdf5(self.path) as file, reading(self.path):
+            return np.asarray(file[f"{GROUP}/{name}"])
 
 
 def recognises(file: h5py.File) -> bool:

@@ -18,7 +18,7 @@ import xarray as xr
 
 from climlab_dl.climate import times
 from climlab_dl.climate.fields import BACKGROUND, CAM5, CYCLONE, RIVER
-from climlab_dl.climate.formats.opening import empty, hdf5
+from climlab_dl.climate.formats.opening import empty, hdf5, reading
 from climlab_dl.climate.grid import Grid, by_shape
 from climlab_dl.climate.labels import MASK
 from climlab_dl.climate.parts import Content, Part
@@ -66,7 +66,7 @@ class Image:
 
     def __call__(self, file: int, index: int) -> np.ndarray:
         """Read a file; nothing stays open, so that any process may do it."""
-        with hdf5(self.files[file]) as opened:
+        with hdf5(self.files[file]) as opened, reading(self.files[file]):
             return np.asarray(opened["images"][index, self.channel])  # pyright: ignore[reportIndexIssue]
 
 
@@ -79,7 +79,7 @@ class Boxes:
 
     def __call__(self, file: int, index: int) -> np.ndarray:
         """Fill the boxes, cyclones over rivers."""
-        with hdf5(self.files[file]) as opened:
+        with hdf5(self.files[file]) as opened, reading(self.files[file]):
             boxes = np.asarray(opened["boxes"][index])  # pyright: ignore[reportIndexIssue]
         mask = np.full(self.shape, BACKGROUND, np.int8)
         for theirs, ours in ((_ATMOSPHERIC_RIVER, RIVER), (_TROPICAL_CYCLONE, CYCLONE)):

@@ -34,6 +34,8 @@ class Header:
         candidates = (dataset.variables[name] for name in _TIMES if name in dataset.variables)
         self.time = next((variable.load() for variable in candidates if variable.ndim <= 1), None)
         in_dims = next((n for n in _TIMES if n in dataset.dims), "")
+        if self.time is not None:
+            times.refuse_missing(self.time, path)
         self.time_dim = str(self.time.dims[0]) if self.time is not None and self.time.ndim else in_dims
         self.snapshots = dataset.sizes.get(self.time_dim, 1)
         if not self.snapshots:
@@ -85,9 +87,11 @@ class Header:
         sizes = {d: n for d, n in self.dataset.sizes.items() if d != self.time_dim}
         gridded = {k: v for k, v in self.dataset.variables.items() if not v.dims or self.row in v.dims}
         described = tuple((name, v.dims, v.attrs.get("units")) for name, v in gridded.items())
-        axes = (self.dataset.variables[d].load() for d in sizes if d in self.dataset.variables)
+        axes = (self.dataset.variables[d].load().values for d in sizes if d in self.dataset.variables)
+        # Of texts, which may be objects, the bytes would be their addresses.
+        axes = (np.array([str(text) for text in axis]) if axis.dtype.kind in "OT" else axis for axis in axes)
         calendar = "" if self.time is None else self.time.attrs.get("calendar", "")
-        return described, tuple(sizes.items()), self.time_dim, calendar, *(axis.values.tobytes() for axis in axes)
+        return described, tuple(sizes.items()), self.time_dim, calendar, *(axis.tobytes() for axis in axes)
 
     def times(self) -> list[cftime.datetime | None]:
         """Read the times in a text coordinate (ClimateNet writes the file's name there), or from the file's name."""

@@ -2,6 +2,8 @@
 
 import os
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
@@ -68,8 +70,25 @@ def datasets(path: Path, kind: Kind) -> list[xr.Dataset]:
             raise (_locked(path, error) if kind == "hdf5" else unreadable(path, error)) from None
 
 
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Name the file that the body reads, should that fail: what the libraries say names none.
+
+    Raises
+    ------
+    OSError
+        In place of the library's error.
+    """
+    try:
+        yield
+    except (OSError, RuntimeError) as error:
+        raise error if str(path) in str(error) else unreadable(path, error) from None
+
+
 def unreadable(path: Path, error: Exception) -> OSError:
     """Say which file cannot be read."""
+    if not path.exists():
+        return FileNotFoundError(f"{path} was deleted while it was read; put it back, or leave it out.")
     size = f", {path.stat().st_size:,} bytes long" if path.is_file() else ""
     return OSError(
         f"{path} cannot be read: it is truncated or damaged{size} ({error}). "

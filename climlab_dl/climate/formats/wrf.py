@@ -14,6 +14,7 @@ import xarray as xr
 from climlab_dl.climate import times
 from climlab_dl.climate.fields import GRAVITY
 from climlab_dl.climate.formats.levels import STANDARD_AXIS, offers
+from climlab_dl.climate.formats.opening import reading
 from climlab_dl.climate.grid import Grid
 from climlab_dl.climate.parts import Content, Part
 
@@ -26,16 +27,18 @@ _TIME = "Time"
 
 @dataclass(frozen=True)
 class Formula:
-    """Reads variables of a snapshot and puts them together."""
+    """Reads variables of a snapshot of a file and puts them together."""
 
-    datasets: Sequence[xr.Dataset]
+    path: Path
+    dataset: xr.Dataset
     names: tuple[str, ...]
     formula: Callable[..., np.ndarray]
 
     def __call__(self, file: int, index: int) -> np.ndarray:
-        """Read at one time of a file."""
-        dataset = self.datasets[file]
-        return self.formula(*(dataset.variables[name].isel({_TIME: index}).to_numpy() for name in self.names))
+        """Read at one time of the file."""
+        with reading(self.path):
+            found = [self.dataset.variables[name].isel({_TIME: index}).to_numpy() for name in self.names]
+        return self.formula(*found)
 
 
 def recognises(dataset: xr.Dataset) -> bool:
@@ -58,12 +61,12 @@ def _part(path: Path, dataset: xr.Dataset, names: Mapping[str, str | None]) -> P
     contents: dict[str, Content] = {}
     for field, (inputs, formula) in _FLAT.items():
         if set(inputs) <= there and not _left_out(inputs, names):
-            contents[field] = Content(read=Formula([dataset], inputs, formula), original=" ".join(inputs))
+            contents[field] = Content(read=Formula(path, dataset, inputs, formula), original=" ".join(inputs))
     coordinates: dict[str, xr.Variable] = {}
-    pressure = Formula([dataset], ("P", "PB"), _sum)
+    pressure = Formula(path, dataset, ("P", "PB"), _sum)
     for family, (inputs, formula) in _DEEP.items():
         if {"P", "PB", *inputs} <= there and not _left_out(inputs, names):
-            for name, content in offers(family, Formula([dataset], inputs, formula), pressure).items():
+            for name, content in offers(family, Formula(path, dataset, inputs, formula), pressure).items():
                 contents[name] = replace(content, original=" ".join(inputs))
             coordinates |= dict([STANDARD_AXIS])
     used = {name for content in contents.values() for name in content.original.split()}
@@ -71,7 +74,7 @@ def _part(path: Path, dataset: xr.Dataset, names: Mapping[str, str | None]) -> P
     return Part(
         files=[path],
         where=np.array([(0, k) for k in range(dataset.sizes[_TIME])]),
-        time=_time(dataset),
+        time=_time(path, dataset),
         numbers=np.full((dataset.sizes[_TIME], 2), -1),
         grid=_grid(path, dataset),
         contents=contents,
@@ -100,9 +103,10 @@ def _grid(path: Path, dataset: xr.Dataset) -> Grid:
     return Grid.of(lat[0, :, 0], lon[0, 0, :], str(path))
 
 
-def _time(dataset: xr.Dataset) -> xr.Variable:
+def _time(path: Path, dataset: xr.Dataset) -> xr.Variable:
     if "XTIME" in dataset.variables and "units" in dataset["XTIME"].attrs:
         raw = dataset["XTIME"].variable
+        times.refuse_missing(raw, path)
         return times.decode(xr.Variable("time", raw.values, {"calendar": "standard", **raw.attrs}))
     words = [bytes(text).decode() for text in dataset["Times"].values]
     return times.coordinate([date for word in words if (date := times.from_name(word).time) is not None])

@@ -1,5 +1,7 @@
 """ClimateNetLarge: a file a time and a class, several annotators, on the real ERA5 grid of the project."""
 
+import os
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -104,3 +106,21 @@ def test_the_real_grid_of_the_project_is_understood(shared, tmp_path):
     assert fields.lat.values[[0, -1]].tolist() == [-90, 90]
     assert fields.mask.values[0, -1, 4] == CYCLONE
     assert np.count_nonzero(fields.mask) == 1
+
+
+def test_a_drawing_that_is_gone_or_damaged_when_it_is_read_is_named_of_either_class(tmp_path, drawn):
+    for kind in WORDS:
+        folder = tmp_path / f"damaged {kind}"
+        folder.mkdir()
+        for other, labels in drawn.items():
+            annotate(folder, other, labels)
+        opened, path = archive.open(folder), folder / kind / "2019-01-01T06:00:00.nc"
+        content, was = bytearray(path.read_bytes()), path.stat()
+        place = content.rindex(b"\x78\x5e") if b"\x78\x5e" in content else content.rindex(b"\x78\x01")
+        path.write_bytes(content[: place + 2] + bytes(8) + content[place + 10 :])
+        os.utime(path, ns=(was.st_atime_ns, was.st_mtime_ns))
+        with pytest.raises(OSError, match=rf"{path} cannot be read: it is truncated or damaged"):
+            opened.mask.load(scheduler="synchronous")
+        path.unlink()
+        with pytest.raises(FileNotFoundError, match=rf"{path} was deleted since it was opened"):
+            opened.mask.load(scheduler="synchronous")

@@ -257,10 +257,10 @@ def test_katrina_of_wrf_is_put_together_from_its_parts(shared, tmp_path):
 
 def test_files_are_closed_after_opening(fields, tmp_path):
     archive.save(fields, tmp_path / "a.nc")
-    opened = archive.open(tmp_path / "a.nc")
+    archive.open(tmp_path / "a.nc")
     with netCDF4.Dataset(tmp_path / "a.nc", "a") as file:  # HDF5 refuses this while a reader has the file open
         file.note = "appended"
-    np.testing.assert_array_equal(opened.TMQ, fields.TMQ)
+    np.testing.assert_array_equal(archive.open(tmp_path / "a.nc").TMQ, fields.TMQ)
 
 
 def test_a_dimension_too_many_is_named(tmp_path, caplog):

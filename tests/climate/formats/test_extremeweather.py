@@ -1,5 +1,7 @@
 """ExtremeWeather's HDF5 files, written here as they are described."""
 
+import os
+
 import h5py
 import numpy as np
 import pytest
@@ -59,3 +61,21 @@ def test_other_shapes_are_refused(tmp_path):
         file["images"] = np.zeros((4, 3, 12, 18))
     with pytest.raises(ValueError, match=r"climo_1984.h5: images has shape \(4, 3, 12, 18\); expected \(time, 16,"):
         archive.open(tmp_path)
+
+
+def test_a_damaged_block_is_named_with_its_file_when_it_is_read(path):
+    with h5py.File(path) as file:
+        images, boxes = np.asarray(file["images"]), np.asarray(file["boxes"])
+    with h5py.File(path, "w") as file:
+        for name, values in (("images", images), ("boxes", boxes)):
+            file.create_dataset(name, data=values, chunks=(1, *values.shape[1:]), fletcher32=True)
+    opened, was = archive.open(path), path.stat()
+    content = path.read_bytes()
+    for one in (images, boxes):
+        content = content.replace(one[3].tobytes(), bytes(one[3].nbytes))
+    path.write_bytes(content)
+    os.utime(path, ns=(was.st_atime_ns, was.st_mtime_ns))
+    for name in ("TMQ", "mask"):
+        assert opened[name][0].load(scheduler="synchronous").notnull().all()
+        with pytest.raises(OSError, match=r"climo_1984\.h5 cannot be read: it is truncated or damaged"):
+            opened[name][3].load(scheduler="synchronous")
