@@ -1,12 +1,14 @@
 """Fields that follow from others: integrals over levels, and vorticity, divergence and speed of a wind."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 
 import numpy as np
 import xarray as xr
 
+from climlab_dl.climate.contrasts import CONTRASTS
 from climlab_dl.climate.fields import FAMILIES, FIELDS, GRAVITY, missing
-from climlab_dl.climate.labels import LABELS, MASK
+from climlab_dl.climate.labels import DETECTED, LABELS, MASK
 from climlab_dl.climate.mesh import Mesh, mesh_of
 
 DAMPING = 19.0
@@ -88,17 +90,42 @@ def complete(fields: xr.Dataset) -> xr.Dataset:
                 fields = _with(fields, transport, column(moist * fields[wind], ground))
     if "IVT" not in fields and {"TUQ", "TVQ"} <= set(fields):
         fields = _with(fields, "IVT", speed(fields["TUQ"], fields["TVQ"]))
-    order = [name for name in (*FIELDS, MASK, LABELS) if name in fields]
+    order = [name for name in (*FIELDS, MASK, LABELS, *DETECTED) if name in fields]
     return fields[order].drop_vars("level", errors="ignore")
 
 
-Formula = Callable[[xr.DataArray, xr.DataArray], xr.DataArray]
-_FORMULAS: dict[str, tuple[tuple[str, str], Formula]] = {
+def damped(vapour: xr.DataArray) -> xr.DataArray:
+    """Total water vapour times 1 - exp(-lat^2 / 2 19^2), in which the moist tropics do not outshine the rivers."""
+    return vapour * (1 - np.exp(-0.5 * (vapour["lat"] / DAMPING) ** 2)).astype(np.float32)
+
+
+def _on_sphere(formula: Callable[..., np.ndarray], *fields: xr.DataArray) -> xr.DataArray:
+    """Apply a formula of the mesh and the fields of one snapshot, (lat, lon) each, to all snapshots."""
+    mesh = mesh_of(fields[0]["lat"].values, fields[0]["lon"].values)
+
+    def snapshots(*arrays: np.ndarray) -> np.ndarray:
+        each = zip(*(array.reshape(-1, *array.shape[-2:]) for array in arrays), strict=True)
+        return np.stack([formula(mesh, *one) for one in each]).reshape(arrays[0].shape).astype(np.float32)
+
+    return xr.apply_ufunc(
+        snapshots,
+        *fields,
+        input_core_dims=[["lat", "lon"]] * len(fields),
+        output_core_dims=[["lat", "lon"]],
+        dask="parallelized",
+        output_dtypes=[np.float32],
+    )
+
+
+Formula = Callable[..., xr.DataArray]
+_FORMULAS: dict[str, tuple[tuple[str, ...], Formula]] = {
     "VORT850": (("U850", "V850"), vorticity),
     "DIV850": (("U850", "V850"), divergence),
     "WIND850": (("U850", "V850"), speed),
     "WINDBOT": (("UBOT", "VBOT"), speed),
     "IVT": (("TUQ", "TVQ"), speed),
+    "TMQDAMPED": (("TMQ",), damped),
+    **{name: (contrast.of, partial(_on_sphere, contrast)) for name, contrast in CONTRASTS.items()},
 }
 
 
@@ -112,7 +139,8 @@ def require(fields: xr.Dataset, names: Sequence[str]) -> xr.Dataset:
     names : sequence of str
         Names of `fields.FIELDS`; VORT850, DIV850, WIND850, WINDBOT and IVT can be computed from others, and ABSLAT
         from the grid, for networks that should know how far from the equator they look; TMQDAMPED is TMQ
-        (1 - exp(-lat^2 / 2 19^2)), in which the moist tropics do not outshine the rivers.
+        (1 - exp(-lat^2 / 2 19^2)), in which the moist tropics do not outshine the rivers; `contrasts.CONTRASTS` has
+        others that show a network sharply what a rule looks at.
 
     Raises
     ------
@@ -120,23 +148,27 @@ def require(fields: xr.Dataset, names: Sequence[str]) -> xr.Dataset:
         When one is neither there nor follows; with the nearest name that was found in the files.
     """
     for name in names:
-        if name in fields:
-            continue
-        if name == "ABSLAT":
-            like = next(iter(fields.data_vars.values()))
-            fields = _with(fields, name, abs(fields["lat"]).astype(np.float32).broadcast_like(like).chunk(time=1))
-            continue
-        if name == "TMQDAMPED" and "TMQ" in fields:
-            damping = 1 - np.exp(-0.5 * (fields["lat"] / DAMPING) ** 2)
-            fields = _with(fields, name, fields["TMQ"] * damping.astype(np.float32))
-            continue
-        if name not in _FORMULAS or not set(_FORMULAS[name][0]) <= set(fields):
-            found = [*map(str, fields.data_vars), *str(fields.attrs.get("unrecognised", "")).split()]
-            hint = f" It can be computed from {' and '.join(_FORMULAS[name][0])}." if name in _FORMULAS else ""
-            raise ValueError(f"{missing(name, found)}{hint}")
-        (one, two), formula = _FORMULAS[name]
-        fields = _with(fields, name, formula(fields[one], fields[two]))
+        if name not in fields:
+            fields = _with(fields, name, _derived(fields, name))
     return fields
+
+
+def follows(name: str, found: Collection[str]) -> bool:
+    """Whether a field is among those found, or can be computed from them."""
+    return name in found or (name in _FORMULAS and all(follows(one, found) for one in _FORMULAS[name][0]))
+
+
+def _derived(fields: xr.Dataset, name: str) -> xr.DataArray:
+    if name == "ABSLAT":
+        like = next(iter(fields.data_vars.values()))
+        return abs(fields["lat"]).astype(np.float32).broadcast_like(like).chunk(time=1)
+    sources, formula = _FORMULAS.get(name, ((), None))
+    if formula is None or not all(follows(source, set(map(str, fields))) for source in sources):
+        found = [*map(str, fields.data_vars), *str(fields.attrs.get("unrecognised", "")).split()]
+        hint = f" It can be computed from {' and '.join(sources)}." if sources else ""
+        raise ValueError(f"{missing(name, found)}{hint}")
+    there = require(fields, sources)
+    return formula(*(there[source] for source in sources))
 
 
 def _with(fields: xr.Dataset, name: str, values: xr.DataArray) -> xr.Dataset:
@@ -160,23 +192,3 @@ def _integral(values: np.ndarray, pressure: np.ndarray, ground: np.ndarray | Non
         total = total + np.nan_to_num(values[..., 0, :, :]) * np.maximum(ground - pressure[0], 0)
     # A column without a single number is unknown, not empty.
     return np.where(np.isnan(values).all(axis=-3), np.nan, total / GRAVITY)
-
-
-def _on_sphere(
-    formula: Callable[[Mesh, np.ndarray, np.ndarray], np.ndarray], u: xr.DataArray, v: xr.DataArray
-) -> xr.DataArray:
-    mesh = mesh_of(u["lat"].values, u["lon"].values)
-
-    def snapshots(u: np.ndarray, v: np.ndarray) -> np.ndarray:
-        pairs = zip(u.reshape(-1, *u.shape[-2:]), v.reshape(-1, *v.shape[-2:]), strict=True)
-        return np.stack([formula(mesh, *pair) for pair in pairs]).reshape(u.shape).astype(np.float32)
-
-    return xr.apply_ufunc(
-        snapshots,
-        u,
-        v,
-        input_core_dims=[["lat", "lon"], ["lat", "lon"]],
-        output_core_dims=[["lat", "lon"]],
-        dask="parallelized",
-        output_dtypes=[np.float32],
-    )

@@ -137,6 +137,15 @@ _FIELDS = (
     ("WINDBOT", "m s-1", "wind speed at the lowest level", "wind_speed", (0, 200), (0, 30), ""),
     ("ABSLAT", "degree", "distance from the equator", "", (0, 90), (0, 90), ""),
     ("TMQDAMPED", "kg m-2", "total water vapour, damped towards the equator", "", (0, 150), (0, 40), ""),
+    # What `contrasts` makes of them.
+    *((name, "1", f"tanh of {what}", "", (-1, 1), (-1, 1), "") for name, what in (
+        ("TMQEXCESS1", "damped water vapour's excess over 21 kg m-2, in steps of 1 kg m-2"),
+        ("TMQEXCESS5", "damped water vapour's excess over 21 kg m-2, in steps of 5 kg m-2"),
+        ("PSLDIP1", "sea level pressure's departure from its surroundings, in steps of 1 hPa"),
+        ("PSLDIP5", "sea level pressure's departure from its surroundings, in steps of 5 hPa"),
+        ("WARMCORE02", "departure of T200 and T500 from their surroundings, in steps of 0.2 K"),
+        ("WARMCORE1", "departure of T200 and T500 from their surroundings, in steps of 1 K"),
+    )),
 )
 # fmt: on
 

@@ -6,6 +6,7 @@ The published ones need the published data and many GPUs; the small ones learn f
 from dataclasses import replace
 from pathlib import Path
 
+from climlab_dl.climate.contrasts import CONTRASTS
 from climlab_dl.climate.fields import CAM5
 from climlab_dl.models.cosmoflow import CosmoFlow
 from climlab_dl.models.deeplab import DeepLab
@@ -148,9 +149,10 @@ def _small(source: str | Path, model: DeepLab | Tiramisu, *, steps: int) -> Run:
 
 
 def _t63(source: str | Path, model: DeepLab | Tiramisu, *, steps: int) -> Run:
-    # The rules look at latitude and vorticity. Snapshots moistened at random and labelled anew show the network how
-    # regions join and part; without, it knows those of 133 snapshots by heart after a few minutes.
-    channels = (*CAM5, "TMQDAMPED", "ABSLAT", "VORT850")
+    # The rules look at latitude and vorticity, and at differences that are small beside a field's spread. Snapshots
+    # moistened at random and labelled anew show the network how regions join and part; without, it knows those of 133
+    # snapshots by heart after a few minutes.
+    channels = (*CAM5, "TMQDAMPED", "ABSLAT", "VORT850", *CONTRASTS)
     return Run(
         data=ClimateArchive(source=source, channels=channels, held_out=1 / 3, mirror=True, moisture=0.12),
         model=model,

@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 from scipy import ndimage
 
-from climlab_dl.climate import heuristics
+from climlab_dl.climate import derived, heuristics
 from climlab_dl.climate.fields import FIELDS
 from climlab_dl.climate.rules import Cyclones, Rivers
 
@@ -47,6 +47,7 @@ class Variation:
         self.sign = np.where(turns, -1, 1).astype(np.float32)[:, None, None]
         needed = {*Cyclones.kurth().needed(channels), *Rivers.kurth().needed(channels)} if moisture else set()
         self.ruling = sorted(needed)
+        self.moist = [(number, name) for number, name in enumerate(channels) if derived.follows(name, {"TMQ"})]
         if lacking := needed - set(channels):
             raise ValueError(
                 f"moisture={moisture!r} needs the fields that the rules look at among the channels; add "
@@ -71,16 +72,19 @@ class Variation:
 
     def _moistened(self, fields: np.ndarray, random: np.random.Generator) -> np.ndarray:
         """Turn the water vapour round the globe, apart from all else, and multiply it by smooth random factors."""
-        wet = [number for number, name in enumerate(self.channels) if name in ("TMQ", "TMQDAMPED")]
-        mean, std = self.mean[wet], self.std[wet]
-        vapour = np.roll(fields[wet] * std + mean, int(random.integers(len(self.lon))), axis=-1)
+        number = self.channels.index("TMQ")
+        vapour = np.roll(fields[number] * self.std[number] + self.mean[number], int(random.integers(len(self.lon))), -1)
         spacing = np.abs(np.diff(self.lat)).mean(), np.abs(np.diff(self.lon)).mean()
-        noise = random.standard_normal(fields.shape[1:])
+        noise = random.standard_normal(vapour.shape)
         edges: Any = ("nearest", "wrap")  # scipy's stubs know one for both axes only
         patch = random.uniform(*PATCHES)
         smooth = ndimage.gaussian_filter(noise, [patch / step for step in spacing], mode=edges)
+        vapour *= np.exp(self.moisture * smooth / smooth.std())
+        moist = xr.Dataset({"TMQ": (("lat", "lon"), vapour)}, {"lat": self.lat, "lon": self.lon})
+        moist = derived.require(moist, [name for _, name in self.moist])
         fields = fields.copy()
-        fields[wet] = (vapour * np.exp(self.moisture * smooth / smooth.std()) - mean) / std
+        for number, name in self.moist:
+            fields[number] = (moist[name].values - self.mean[number]) / self.std[number]
         return fields
 
     def _labelled(self, fields: np.ndarray) -> np.ndarray:

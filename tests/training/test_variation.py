@@ -18,10 +18,10 @@ def by_rule(tmp_path_factory) -> str:
     return str(archive.save(fields, tmp_path_factory.mktemp("by_rule") / "labelled.nc"))
 
 
-def physical(data, values: torch.Tensor, source: str) -> xr.Dataset:
+def physical(data, values: torch.Tensor, source: str, channels=CAM5) -> xr.Dataset:
     """The fields that a network sees, in SI units again."""
     mean, std = (torch.as_tensor(data.facts[name], dtype=torch.float32)[:, None, None] for name in ("mean", "std"))
-    named = {name: (("lat", "lon"), field) for name, field in zip(CAM5, (values * std + mean).numpy(), strict=True)}
+    named = {name: (("lat", "lon"), field) for name, field in zip(channels, (values * std + mean).numpy(), strict=True)}
     return xr.Dataset(named, coords=archive.open(source)[["lat", "lon"]].coords)
 
 
@@ -37,6 +37,16 @@ def test_a_moistened_snapshot_has_the_mask_that_the_rules_give_it(by_rule):
             assert torch.equal(values[1:], before[1:])
             changed.append((mask != mask_before).any().item())
     assert any(changed)
+
+
+def test_what_follows_from_water_vapour_is_moistened_with_it(by_rule):
+    channels = (*CAM5, "TMQDAMPED", "TMQEXCESS5", "PSLDIP1")
+    data = ClimateArchive(source=by_rule, channels=channels, moisture=0.15, mirror=True).prepare(seed=0)
+    for epoch in range(1, 4):
+        found = physical(data, data.training[epoch, 0][0], by_rule, channels)
+        anew = archive.require(found[list(CAM5)], channels)
+        for name in channels[len(CAM5) :]:
+            np.testing.assert_allclose(found[name], anew[name], atol=2e-3)
 
 
 def test_factors_on_water_vapour_are_smooth_and_spread_as_asked(by_rule):
