@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from climlab_dl.models.dense import DroppedRelu, JoinedConv2d
+from climlab_dl.models.dense import DroppedRelu, JoinedConv2d, kept_share
 from climlab_dl.models.layers import Conv2d
 
 
@@ -66,6 +66,41 @@ def test_dropout_keeps_the_mean_and_stops_the_gradient_where_it_dropped():
     assert abs(float((result > 0).float().mean()) - 0.75) < 0.006
     torch.testing.assert_close(result.detach(), torch.where(result > 0, x / 0.75, 0.0))
     torch.testing.assert_close(leaf.grad, torch.where(result > 0, 1 / 0.75, 0.0))
+
+
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_dropout_keeps_the_share_that_it_says_at_every_pixel_and_channel(layout, dtype):
+    # 0.3 is no multiple of 2^-16: 0.7 x 65536 = 45875.2, so 45875 of 65536 numbers keep a value.
+    assert kept_share(0.3) == 45875 / 65536
+    torch.manual_seed(0)
+    x = torch.ones(5, 6, 150, 151, dtype=dtype).contiguous(memory_format=layout)
+    kept = (DroppedRelu(0.3)(x) > 0).double()
+    # 679,500 draws: standard error of the share 0.00056; of one of the 30 maps of 22,650 0.0030.
+    assert abs(float(kept.mean()) - 0.7) < 4 * 0.00056
+    assert float((kept.mean((2, 3)) - 0.7).abs().max()) < 4.5 * 0.0030
+    # Neighbours are drawn from the same number of 64 bits, but do not know of each other: 0.7 x 0.7 keep both.
+    for axis in range(4):
+        both = (kept * kept.roll(1, axis)).mean()
+        assert abs(float(both) - 0.49) < 4 * (0.49 * 0.51 * 3 / kept.numel()) ** 0.5
+
+
+@pytest.mark.parametrize("dropout", [1e-9, 0.2, 0.5, 1 - 1e-9])
+def test_the_mean_is_kept_whatever_the_share(dropout):
+    # Kept values are divided by the probability with which they are really kept, the nearest multiple of 2^-16 above 0.
+    assert kept_share(dropout) * 2**16 == max(1, round((1 - dropout) * 2**16))
+    torch.manual_seed(0)
+    result = DroppedRelu(dropout)(torch.ones(1, 4, 16, 16))
+    assert torch.all((result == 0) | ((result - 1 / kept_share(dropout)).abs() < 1e-6 / kept_share(dropout)))
+    assert dropout > 1e-6 or torch.equal(result, torch.ones(1, 4, 16, 16))
+
+
+def test_a_seed_drops_the_same_values_again_and_the_next_draw_others():
+    torch.manual_seed(3)
+    first, second = (DroppedRelu(0.5)(torch.ones(2, 3, 5, 7)) for _ in range(2))
+    torch.manual_seed(3)
+    assert torch.equal(DroppedRelu(0.5)(torch.ones(2, 3, 5, 7)), first)
+    assert not torch.equal(first, second)
 
 
 def test_without_training_nothing_is_dropped():
