@@ -34,7 +34,8 @@ def draw(
         out: ``*.png``, ``*.pdf`` or ``*.svg`` for a picture of one time, ``*.html`` for a page with all times, or as
             many as it can hold, ``*.gif`` or ``*.mp4`` for an animation.
         mask: Files of the mask that ``climlab-dl detect`` made; by default the mask in the files, if any.
-        channel: Which fields; the first one is drawn. By default TMQ, or what comes first.
+        channel: Which fields; the first one is drawn. By default TMQ, or what comes first. Of what ``climlab-dl
+            detect`` wrote also entropy, mutual_information, and by class such as probability_of_river.
         time: Of a picture: a position, or a date such as 2001-08-14T06.
         wind: Draw the wind at 850 hPa as arrows.
         storms: Draw the storms' tracks, and under a page list the storms.

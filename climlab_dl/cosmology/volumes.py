@@ -25,6 +25,8 @@ __all__ = ["Volume", "attributes", "files", "open", "read", "save", "scaling", "
 
 SUFFIXES = (".h5", ".hdf5", ".hdf", ".tfrecord", ".tfrecords", ".gz")
 Values = NDArray[np.float64]
+Source = str | Path | Volume | Iterable[str | Path | Volume]
+"""Files of volumes, folders or glob patterns of these, or volumes that have been read; or several of them."""
 
 
 def files(source: str | Path | Iterable[str | Path]) -> list[Path]:
@@ -34,9 +36,11 @@ def files(source: str | Path | Iterable[str | Path]) -> list[Path]:
     ------
     FileNotFoundError
         If there is none.
+    TypeError
+        If the source is none of these.
     """
     if not isinstance(source, str | Path):
-        return [path for part in source for path in files(part)]
+        return [path for part in _parts(source) for path in files(part)]
     path = Path(source)
     if path.is_dir():
         found = sorted([path] if path.suffix == zarrs.SUFFIX else _within(path))
@@ -91,10 +95,20 @@ def save(volume: Volume, path: str | Path, **attributes: Any) -> Path:
     return (zarrs if path.suffix == zarrs.SUFFIX else hdf5).save(volume, path, **attributes)
 
 
-def open(source: str | Path | Iterable[str | Path]) -> Iterator[Volume]:  # noqa: A001 the room's verb, as archive.open
-    """Read all volumes of a folder, glob or list, one at a time."""
-    for path in files(source):
-        yield from read(path)
+def open(source: Source) -> Iterator[Volume]:  # noqa: A001 the room's verb, as archive.open
+    """Read all volumes of a folder, glob or list, one at a time; those that have been read already are passed on.
+
+    Raises
+    ------
+    FileNotFoundError, TypeError
+        As `files`.
+    """
+    if isinstance(source, Iterator):  # of volumes that may be too many for the memory
+        for one in source:
+            yield from open(one)
+        return
+    for one in _found(source):
+        yield from [one] if isinstance(one, Volume) else read(one)
 
 
 def scaling(unit: Values, physical: Values) -> tuple[Values, Values]:
@@ -144,6 +158,24 @@ def symmetry(counts: NDArray[Any], index: int) -> NDArray[Any]:
     turned = counts.transpose(*order, *range(3, counts.ndim))
     flips = tuple(axis for axis in range(3) if index % 8 >> axis & 1)
     return np.flip(turned, flips)
+
+
+def _found(source: Source) -> list[Path | Volume]:
+    if isinstance(source, Volume):
+        return [source]
+    if isinstance(source, str | Path):
+        return list(files(source))
+    return [one for part in _parts(source) for one in _found(part)]
+
+
+def _parts(source: Any) -> Iterable[Any]:
+    """Give what may be several, or raise TypeError naming what it is instead."""
+    if not isinstance(source, Iterable):
+        raise TypeError(
+            f"expected universes as a file, a folder, a glob pattern, a volume, or several of these; found a value of "
+            f"type {type(source).__name__}"
+        )
+    return source
 
 
 def _within(folder: Path) -> Iterator[Path]:

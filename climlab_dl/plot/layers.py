@@ -9,6 +9,7 @@ import xarray as xr
 
 from climlab_dl.climate.fields import CLASSES
 from climlab_dl.climate.grid import same_axis
+from climlab_dl.climate.labels import CLASS, PROBABILITIES
 from climlab_dl.climate.snapshots import class_names
 from climlab_dl.plot import styles
 
@@ -70,6 +71,8 @@ def snapshots(layer: xr.DataArray) -> xr.DataArray:
 def channels_of(fields: xr.DataArray | xr.Dataset, wanted: Sequence[str] | None) -> list[xr.DataArray]:
     """Fields to choose from, canonical, in the order wanted and in the units in which they are read.
 
+    Probabilities are a field for each class, such as ``probability_of_river``.
+
     Raises
     ------
     ValueError
@@ -77,12 +80,25 @@ def channels_of(fields: xr.DataArray | xr.Dataset, wanted: Sequence[str] | None)
     """
     if isinstance(fields, xr.DataArray):
         fields = fields.to_dataset(name=str(fields.name or "field"))
+    if PROBABILITIES in fields and CLASS in fields[PROBABILITIES].dims:
+        fields = _by_class(fields)
     drawn = [str(n) for n, v in fields.data_vars.items() if {"lat", "lon"} <= set(v.dims) and v.dtype.kind == "f"]
     absent = [name for name in wanted or () if name not in fields]
     if absent or not drawn:
         raise ValueError(f"no channel {', '.join(absent) or 'at all'} to draw: the fields have {', '.join(drawn)}")
     ordered = canonical(fields[list(wanted or drawn)])
     return [snapshots(styles.readable(ordered[name])) for name in ordered.data_vars]
+
+
+def _by_class(fields: xr.Dataset) -> xr.Dataset:
+    """Give each class's probability a name of its own, background's the last."""
+    probabilities = fields[PROBABILITIES]
+    first, *others = map(str, probabilities[CLASS].values)
+    each = {}
+    for name in (*others, first):
+        about = {"long_name": f"probability of {name}", "units": "1", "valid_range": (0.0, 1.0)}
+        each[f"probability_of_{name}"] = probabilities.sel({CLASS: name}, drop=True).assign_attrs(about)
+    return fields.drop_vars([PROBABILITIES, CLASS]).assign(each)
 
 
 def along(mask: xr.DataArray, fields: xr.DataArray) -> xr.DataArray:

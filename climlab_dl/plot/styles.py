@@ -82,7 +82,8 @@ def style(field: "xr.DataArray", values: np.ndarray | None = None) -> Style:
     Parameters
     ----------
     field
-        Named field, as `readable` gives it; `units` and `long_name` are read from its attributes.
+        Named field, as `readable` gives it; `units`, `long_name` and `valid_range`, the limits of a field that the
+        table does not know, are read from its attributes.
     values
         What is drawn, for the limits of an unknown field; by default its first snapshot.
     """
@@ -94,6 +95,8 @@ def style(field: "xr.DataArray", values: np.ndarray | None = None) -> Style:
     if known and unit in (known.unit, shown_in):
         low, high = (limit * (factor if unit == shown_in else 1.0) for limit in known.display)
         diverging = known.diverging
+    elif "valid_range" in field.attrs:
+        (low, high), diverging = field.attrs["valid_range"], False
     else:
         if values is None:
             values = np.asarray(field.isel(time=0) if "time" in field.dims else field)
@@ -116,7 +119,9 @@ def style(field: "xr.DataArray", values: np.ndarray | None = None) -> Style:
 
 
 def _typeset(unit: str) -> str:
-    """Write powers of a CF unit as such: kg m⁻² for kg m-2."""
+    """Write powers of a CF unit as such, kg m⁻² for kg m-2, and of a pure number none."""
+    if unit == "1":
+        return ""
     return re.sub(r"(?<=[A-Za-z])-?\d+|(?<=\d)-\d+", lambda power: power[0].translate(_SUPERSCRIPT), unit)
 
 

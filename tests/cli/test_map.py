@@ -5,10 +5,15 @@ import sys
 from pathlib import Path
 
 import matplotlib.image
+import numpy as np
 import pytest
+import xarray as xr
 
 from climlab_dl import archive, synthetic
 from climlab_dl.cli import drawing
+from climlab_dl.climate.fields import CLASSES
+from climlab_dl.climate.labels import DETECTED
+from climlab_dl.inference import netcdf
 
 PROGRAM = Path(sys.executable).with_name("climlab-dl")
 
@@ -72,3 +77,21 @@ def test_a_time_is_named_by_its_position_or_its_date():
 
 def test_an_ending_that_is_no_map_is_said(run, labelled, tmp_path):
     assert "written as .gif, .html" in run("map", labelled, "--out", tmp_path / "map.doc", code=2).stderr
+
+
+def test_probabilities_and_entropy_of_a_detection_are_drawn(labelled, tmp_path):
+    dims, fields = ("time", "lat", "lon"), archive.open(labelled)
+    chances = xr.concat([fields.mask == kind for kind in range(3)], "class").astype(np.float32) * 0.7 + 0.1
+    found = xr.Dataset(
+        {
+            "probabilities": chances.transpose("time", "class", "lat", "lon").assign_attrs(DETECTED["probabilities"]),
+            "mask": fields.mask,
+            "entropy": (dims, fields.mask.values.astype(np.float32), DETECTED["entropy"]),
+        }
+    ).assign_coords({"class": list(CLASSES)})
+    netcdf.write(found, tmp_path / "found.nc", packed=True)
+    for channel in ("entropy", "probability_of_river"):
+        drawing.draw((str(tmp_path / "found.nc"),), out=tmp_path / f"{channel}.png", channel=(channel,))
+        assert matplotlib.image.imread(tmp_path / f"{channel}.png").shape[1] > 1000
+    drawing.draw((str(tmp_path / "found.nc"),), out=tmp_path / "all.html")
+    assert "probability_of_cyclone" in (tmp_path / "all.html").read_text()

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from climlab_dl.plot import layers
+from climlab_dl.climate.fields import CLASSES
+from climlab_dl.plot import layers, styles
 
 FIELD = xr.DataArray(
     np.arange(2 * 4 * 8, dtype=np.float32).reshape(2, 4, 8),
@@ -56,6 +57,18 @@ def test_channels_come_in_the_order_wanted_and_masks_are_none():
     assert [f.name for f in layers.channels_of(fields, ["PSL"])] == ["PSL"]
     with pytest.raises(ValueError, match=r"no channel U850.*TMQ, PSL"):
         layers.channels_of(fields, ["U850"])
+
+
+def test_each_classs_probability_is_a_channel_between_0_and_1():
+    chances = xr.concat([0.5 * FIELD, 0.3 * FIELD, 0.2 * FIELD], "class").assign_coords({"class": list(CLASSES)})
+    fields = xr.Dataset({"probabilities": chances, "entropy": FIELD.assign_attrs(units="1")})
+    names = ["entropy", "probability_of_cyclone", "probability_of_river", "probability_of_background"]
+    assert [f.name for f in layers.channels_of(fields, None)] == names
+    [river] = layers.channels_of(fields, ["probability_of_river"])
+    assert (river.values == 0.2 * FIELD.values).all()
+    look = styles.style(river)
+    assert (look.low, look.high, look.label) == (0, 1, "probability_of_river")
+    assert styles.style(fields.entropy).label == "entropy"
 
 
 def test_a_mask_with_other_coordinates_lands_on_the_same_cells():
