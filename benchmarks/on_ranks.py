@@ -20,6 +20,8 @@ from climlab_dl.parallel import ranks
 from climlab_dl.parallel.allreduce import Exchange, GradientExchange
 from climlab_dl.parallel.mpi import World
 from climlab_dl.parallel.nodes import Nodes
+from climlab_dl.training.optimizers import Adam
+from climlab_dl.training.resume import RunningStatistics
 
 Arms = dict[str, Callable[[], Any]]
 SMALL = 4096  # bytes
@@ -68,7 +70,7 @@ class Training:
     def __init__(self, model: nn.Module, values: Tensor, exchange: Exchange) -> None:
         self.model, self.values = model, values
         self.exchange: GradientExchange = exchange.start(list(model.parameters()))
-        self.optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
+        self.optimizer, self.running = Adam(learning_rate=1e-4).build(model.parameters()), RunningStatistics(model)
 
     def step(self) -> bool:
         """Take one."""
@@ -78,6 +80,7 @@ class Training:
         loss.backward()
         self.exchange.send()
         ranks.agree([loss.item(), 0.0, float(not self.exchange.finite())], "step")
+        self.running.average()
         if self.exchange.receive(scale=1.0) is not None:
             self.optimizer.step()
         return True
@@ -111,9 +114,9 @@ def all_reduce(rounds: int) -> dict[str, Any]:
     with torch.device("meta"):
         shapes = [weights.shape for weights in NETWORK.build(16, 3).parameters()]
     gradients, weights = [torch.ones(shape) for shape in shapes], [nn.Parameter(torch.zeros(shape)) for shape in shapes]
-    # NumPy's memory is of huge pages, where the system has them: MPI is given the best.
-    given = np.zeros(sum(gradient.numel() for gradient in gradients), dtype=np.float32)
-    small, whole, exchange = torch.zeros(SMALL // 4), torch.from_numpy(given), Exchange().start(weights)
+    whole = torch.zeros(sum(gradient.numel() for gradient in gradients))
+    # NumPy's memory is of huge pages, where the system has them; torch's, in which gradients lie, is not.
+    small, huge, exchange = torch.zeros(SMALL // 4), np.zeros_like(whole.numpy()), Exchange().start(weights)
 
     def as_trainings_do() -> bool:
         exchange.begin()
@@ -127,20 +130,21 @@ def all_reduce(rounds: int) -> dict[str, Any]:
         dist.all_reduce(values)
         return True
 
-    def by_mpi() -> bool:
-        MPI.COMM_WORLD.Allreduce(MPI.IN_PLACE, given)
+    def by_mpi(values: np.ndarray) -> bool:
+        MPI.COMM_WORLD.Allreduce(MPI.IN_PLACE, values)
         return True
 
     def averaged_by_mpi() -> bool:
         for gradient in gradients:
-            MPI.COMM_WORLD.Allreduce(MPI.IN_PLACE, gradient.numpy())
+            by_mpi(gradient.numpy())
             gradient.div_(ranks.size())
             assert all(bound.isfinite() for bound in torch.aminmax(gradient))
         return True
 
     arms: Arms = {
         "exchange": as_trainings_do,
-        "mpi4py": by_mpi,
+        "mpi4py": lambda: by_mpi(whole.numpy()),
+        "mpi4py, huge pages": lambda: by_mpi(huge),
         "mpi4py averaged": averaged_by_mpi,
         "all_reduce": lambda: summed(whole),
         "small": lambda: summed(small),

@@ -34,14 +34,17 @@ class Route:
     def arrived(self, number: int) -> None:
         """Take over a gradient that is complete on this rank; zeros, if no backward pass has reached its parameter."""
         parameter = self.parameters[number]
-        if parameter.grad is None:
-            parameter.grad = torch.zeros_like(parameter)
-        parameter.grad = self.gradients[number] = self._taken(number, parameter.grad)
+        gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+        if not _alike(gradient, parameter):
+            # As autograd leaves it; optimisers of one pass go through both as they lie.
+            gradient = torch.empty_like(parameter).copy_(gradient)
+        parameter.grad = self.gradients[number] = self._taken(number, gradient)
 
     def send(self) -> None:
-        """Take over the gradients that have not arrived, after which this rank has sent all."""
-        for number in set(range(len(self.parameters))) - self.gradients.keys():
-            self.arrived(number)
+        """Take over the gradients that have not arrived, the last first as backward passes do: then all is sent."""
+        for number in reversed(range(len(self.parameters))):
+            if number not in self.gradients:
+                self.arrived(number)
 
     def finite(self) -> bool:
         """Whether all that this rank has sent is finite."""
@@ -66,6 +69,12 @@ class Route:
 def finite(values: Tensor) -> bool:
     """Whether all numbers are finite: their sum tells in a quarter of the time, unless it overflows."""
     return bool(values.sum().isfinite()) or bool(values.isfinite().all())
+
+
+def _alike(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors of one shape lie in memory alike."""
+    strides = zip(one.shape, one.stride(), other.stride(), strict=True)
+    return all(mine == theirs for length, mine, theirs in strides if length > 1)
 
 
 class _Bucket:

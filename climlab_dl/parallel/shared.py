@@ -102,10 +102,9 @@ class Shared(Route):
         return not self._faults[ranks.rank()]
 
     def _taken(self, number: int, gradient: Tensor) -> Tensor:
-        parameter = self.parameters[number]
-        if number not in self._views:
-            return gradient if _alike(gradient, parameter) else torch.empty_like(parameter).copy_(gradient)
-        view = self._views[number]
+        view = self._views.get(number)
+        if view is None:
+            return gradient
         torch.mul(gradient, self._share, out=view)
         return view if view.dtype == gradient.dtype else gradient
 
@@ -139,12 +138,6 @@ def _owners(sizes: list[int], count: int) -> list[int]:
         owners[number] = loads.index(min(loads))
         loads[owners[number]] += sizes[number]
     return owners
-
-
-def _alike(one: Tensor, other: Tensor) -> bool:
-    """Whether two tensors of one shape lie in memory alike."""
-    strides = zip(one.shape, one.stride(), other.stride(), strict=True)
-    return all(mine == theirs for length, mine, theirs in strides if length > 1)
 
 
 def _mapped(path: str, size: int) -> Tensor | None:

@@ -34,6 +34,22 @@ def test_alone_a_gradient_stays_where_the_backward_pass_left_it_and_what_was_not
     exchange.close()
 
 
+def test_a_gradient_lies_as_its_parameter_does():
+    together = nn.Parameter(torch.zeros(2, 3, 4, 5).contiguous(memory_format=torch.channels_last))
+    # Of sides of one the strides mean nothing: this one stays where it is.
+    narrow = nn.Parameter(torch.zeros(2, 3, 1, 1).contiguous(memory_format=torch.channels_last))
+    exchange = Exchange().start([together, narrow])
+    exchange.begin()
+    made = torch.rand(2, 3, 4, 5), torch.rand(2, 3, 1, 1)
+    together.grad, narrow.grad = made
+    exchange.send()
+    exchange.receive()
+    assert torch.equal(together.grad, made[0])
+    assert together.grad.stride() == together.stride()
+    assert narrow.grad is made[1]
+    exchange.close()
+
+
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf"), -float("inf")])
 def test_a_gradient_that_is_not_finite_is_told(wrong):
     model = nn.Linear(3, 2)

@@ -33,10 +33,3 @@ def test_no_rank_owns_more_than_a_fair_share_and_one_parameter(sizes, count):
     assert sum(loads) == sum(sizes)
     # Whoever was given the last one had the least then, which is no more than the mean.
     assert max(loads) <= sum(sizes) / count + max(sizes, default=0)
-
-
-def test_tensors_lie_alike_whatever_the_strides_of_sides_of_one():
-    plain = torch.zeros(2, 3, 1, 1)
-    assert shared._alike(plain, plain.contiguous(memory_format=torch.channels_last))
-    plain = torch.zeros(2, 3, 4, 5)
-    assert not shared._alike(plain, plain.contiguous(memory_format=torch.channels_last))
