@@ -154,14 +154,17 @@ def require(fields: xr.Dataset, names: Sequence[str]) -> xr.Dataset:
 
 
 def follows(name: str, found: Collection[str]) -> bool:
-    """Whether a field is among those found, or can be computed from them."""
-    return name in found or (name in _FORMULAS and all(follows(one, found) for one in _FORMULAS[name][0]))
+    """Whether a field is among those found, or can be computed from them and the grid."""
+    if name in found or name == "ABSLAT":
+        return True
+    return name in _FORMULAS and all(follows(one, found) for one in _FORMULAS[name][0])
 
 
 def _derived(fields: xr.Dataset, name: str) -> xr.DataArray:
     if name == "ABSLAT":
         like = next(iter(fields.data_vars.values()))
-        return abs(fields["lat"]).astype(np.float32).broadcast_like(like).chunk(time=1)
+        distance = abs(fields["lat"]).astype(np.float32).broadcast_like(like)
+        return distance.chunk(time=1) if "time" in distance.dims else distance
     sources, formula = _FORMULAS.get(name, ((), None))
     if formula is None or not all(follows(source, set(map(str, fields))) for source in sources):
         found = [*map(str, fields.data_vars), *str(fields.attrs.get("unrecognised", "")).split()]

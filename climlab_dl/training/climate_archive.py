@@ -43,11 +43,15 @@ class ClimateArchive:
         Swap the hemispheres of every other snapshot at random, with the sign of northward winds: what is alike on both
         is learnt from both. A rule that looks at the sign of winds marks other cells of a mirrored storm: let
         ``moisture`` mark them anew.
+    warp
+        At each epoch, take each value from a place nearby, up to so many degrees away (the spread), the same for all
+        fields: storms and bands are bent and stretched. Then label the snapshot anew by rule. For archives that
+        `heuristics.label` has labelled by its default rules; 0 is off.
     moisture
-        At each epoch, turn water vapour (TMQ) round the globe by itself and multiply it by other smooth random
-        factors, the logarithm of which spreads by this; then label the snapshot anew by rule. Regions join, part, grow
-        and shrink, and no other field tells where they were, so that the rule is learnt instead of the regions. For
-        archives that `heuristics.label` has labelled by its default rules; 0 is off.
+        At each epoch, turn water vapour (TMQ) round the globe by itself, mirror it and multiply it by other smooth
+        random factors, the logarithm of which spreads by up to this; then label the snapshot anew, as for ``warp``.
+        Regions join, part, grow and shrink, and no other field tells where they were, so that the rule is learnt
+        instead of the regions. 0 is off.
     memory_gigabytes
         Archives up to this size are read once and kept, normalised, in each rank's memory; larger ones are read
         snapshot by snapshot. HDF5 and NetCDF 4 without compression are read fastest by far.
@@ -69,6 +73,7 @@ class ClimateArchive:
     held_out: float = 1 / 3
     roll: bool = True
     mirror: bool = False
+    warp: float = 0.0
     moisture: float = 0.0
     memory_gigabytes: float = 4.0
     workers: int = 2
@@ -79,6 +84,8 @@ class ClimateArchive:
 
     def __post_init__(self) -> None:
         check_shares(held_out=self.held_out)
+        if self.warp < 0:
+            raise ValueError(f"warp={self.warp!r}: choose 0 (off) or some degrees, such as 3")
         if self.moisture < 0:
             raise ValueError(f"moisture={self.moisture!r}: choose 0 (off) or a small spread, such as 0.15")
         if not self.channels:
@@ -133,7 +140,7 @@ class ClimateArchive:
             facts={**statistics.facts(), "classes": list(CLASSES), **reader.grid},
             metrics=lambda: Segmentation(CLASSES),
             # To label anew takes longer than to read, and so does not wait either.
-            workers=0 if reader.in_memory and not self.moisture else self.workers,
+            workers=0 if reader.in_memory and not vary.anew else self.workers,
         )
 
     def _staged(self, reader: Snapshots, training: range, seed: int) -> StagedSnapshots:
@@ -155,13 +162,13 @@ class ClimateArchive:
         snapshots = reader.snapshots
         vary = Variation(
             channels=self.channels, mean=reader.mean, std=reader.std, lat=snapshots.lat.values,
-            lon=snapshots.lon.values, roll=self.roll, mirror=self.mirror, moisture=self.moisture,
+            lon=snapshots.lon.values, roll=self.roll, mirror=self.mirror, warp=self.warp, moisture=self.moisture,
         )  # fmt: skip
         first = snapshots.isel(time=0)
-        if self.moisture and not _by_default_rules(first):
+        if vary.anew and not _by_default_rules(first):
             raise ValueError(
-                f"moisture={self.moisture!r} labels anew by heuristics.label's default rules, but the masks of "
-                f"{self.source} are not by them (see its first snapshot); label it by them, or choose moisture=0"
+                f"{vary.anew} labels anew by heuristics.label's default rules, but the masks of {self.source} are not "
+                "by them (see its first snapshot); label it by them, or choose 0"
             )
         return vary
 

@@ -11,13 +11,14 @@ from climlab_dl.climate import derived, heuristics
 from climlab_dl.climate.fields import FIELDS
 from climlab_dl.climate.rules import Cyclones, Rivers
 
-# How far apart, in degrees, the random factors on water vapour are as good as independent: from the width of a moist
-# band, so that its edge frays, to several times a river's length.
+# How far apart, in degrees, random factors on water vapour, and displacements, are as good as independent: from the
+# width of a moist band, so that its edge frays, to several times a river's length; and from a storm's width.
 PATCHES = (6.0, 40.0)
+FOLDS = (20.0, 60.0)
 
 
 class Variation:
-    """Rolls, mirrors and moistens normalised snapshots; see `ClimateArchive` for what each means.
+    """Rolls, mirrors, warps and moistens normalised snapshots; see `ClimateArchive` for what each means.
 
     Parameters
     ----------
@@ -27,31 +28,38 @@ class Variation:
         Of the channels, by which they are normalised.
     lat, lon
         Of the grid.
-    roll, mirror, moisture
+    roll, mirror, warp, moisture
         As for `ClimateArchive`.
 
     Raises
     ------
     ValueError
-        If ``moisture`` is asked for and the rules need fields that are no channels.
+        If ``warp`` or ``moisture`` is asked for and the rules need fields that are no channels.
     """
 
     def __init__(
         self, *, channels: Sequence[str], mean: np.ndarray, std: np.ndarray, lat: np.ndarray, lon: np.ndarray,
-        roll: bool, mirror: bool, moisture: float,
+        roll: bool, mirror: bool, warp: float, moisture: float,
     ) -> None:  # fmt: skip
         self.channels, self.mean, self.std, self.lat, self.lon = tuple(channels), mean, std, lat, lon
-        self.roll, self.mirror, self.moisture = roll, mirror, moisture
+        self.roll, self.mirror, self.warp, self.moisture = roll, mirror, warp, moisture
         # What turns round when north and south change places: winds and transports to the north, and vorticity.
         turns = [any(part in _standard_name(name) for part in ("northward", "vorticity")) for name in channels]
         self.sign = np.where(turns, -1, 1).astype(np.float32)[:, None, None]
-        needed = {*Cyclones.kurth().needed(channels), *Rivers.kurth().needed(channels)} if moisture else set()
+        # What is given; the rest follows from it, or from the grid.
+        self.given = [name for name in channels if not derived.follows(name, set(channels) - {name})]
+        weather = [name for name in channels if not derived.follows(name, ())]
+        self.changed = weather if warp else [name for name in weather if derived.follows(name, {"TMQ"})]
+        # What asks for new labels, in words; empty where nothing does.
+        self.anew = " and ".join(
+            f"{name}={value!r}" for name, value in (("warp", warp), ("moisture", moisture)) if value
+        )
+        needed = {*Cyclones.kurth().needed(channels), *Rivers.kurth().needed(channels)} if self.anew else set()
         self.ruling = sorted(needed)
-        self.moist = [(number, name) for number, name in enumerate(channels) if derived.follows(name, {"TMQ"})]
         if lacking := needed - set(channels):
             raise ValueError(
-                f"moisture={moisture!r} needs the fields that the rules look at among the channels; add "
-                f"{', '.join(sorted(lacking))}, or choose moisture=0"
+                f"{self.anew} needs the fields that the rules look at among the channels; add "
+                f"{', '.join(sorted(lacking))}, or choose 0"
             )
 
     def __call__(
@@ -62,30 +70,64 @@ class Variation:
         if mirrored:
             # The mean northward wind is as good as zero beside its spread, so the sign may change after normalising.
             fields, mask = fields[:, ::-1] * self.sign, mask[::-1]
-        if self.moisture:
-            fields = self._moistened(fields, random)
+        if self.anew:
+            fields = self._anew(fields, random)
             mask = self._labelled(fields)
         shift = int(random.integers(mask.shape[-1])) if self.roll else 0
         out[..., shift:] = fields[..., : fields.shape[-1] - shift]
         out[..., :shift] = fields[..., fields.shape[-1] - shift :]
         return np.roll(mask, shift, axis=-1)
 
-    def _moistened(self, fields: np.ndarray, random: np.random.Generator) -> np.ndarray:
-        """Turn the water vapour round the globe, apart from all else, and multiply it by smooth random factors."""
-        number = self.channels.index("TMQ")
-        vapour = np.roll(fields[number] * self.std[number] + self.mean[number], int(random.integers(len(self.lon))), -1)
-        spacing = np.abs(np.diff(self.lat)).mean(), np.abs(np.diff(self.lon)).mean()
-        noise = random.standard_normal(vapour.shape)
-        edges: Any = ("nearest", "wrap")  # scipy's stubs know one for both axes only
-        patch = random.uniform(*PATCHES)
-        smooth = ndimage.gaussian_filter(noise, [patch / step for step in spacing], mode=edges)
-        vapour *= np.exp(self.moisture * smooth / smooth.std())
-        moist = xr.Dataset({"TMQ": (("lat", "lon"), vapour)}, {"lat": self.lat, "lon": self.lon})
-        moist = derived.require(moist, [name for _, name in self.moist])
+    def _anew(self, fields: np.ndarray, random: np.random.Generator) -> np.ndarray:
+        """Change the fields that are given, and compute from them those that follow."""
+        places = [self.channels.index(name) for name in self.given]
+        given = fields[places] * self.std[places] + self.mean[places]
+        if self.warp:
+            given = self._warped(given, random)
+        if self.moisture:
+            wet = self.given.index("TMQ")
+            given[wet] = self._moistened(given[wet], random)
+        named = {name: (("lat", "lon"), field) for name, field in zip(self.given, given, strict=True)}
+        changed = derived.require(xr.Dataset(named, {"lat": self.lat, "lon": self.lon}), self.changed)
         fields = fields.copy()
-        for number, name in self.moist:
-            fields[number] = (moist[name].values - self.mean[number]) / self.std[number]
+        for name in self.changed:
+            place = self.channels.index(name)
+            fields[place] = (changed[name].values - self.mean[place]) / self.std[place]
         return fields
+
+    def _warped(self, given: np.ndarray, random: np.random.Generator) -> np.ndarray:
+        """Take each value from a place nearby, the same for all fields, so that what is there is bent and stretched."""
+        rows, columns = given.shape[1:]
+        spread = self.warp * random.random()
+        north, east = (spread * self._smooth(random, random.uniform(*FOLDS)) for _ in range(2))
+        # As far east in kilometres as north, but near the poles.
+        east /= np.maximum(np.cos(np.radians(self.lat)), 0.3)[:, None]
+        row = np.clip(np.arange(rows)[:, None] + north / self._steps[0], 0, rows - 1.001)
+        column = np.arange(columns) + east / self._steps[1]
+        south, west = np.floor(row).astype(int), np.floor(column).astype(int)
+        up, right = (row - south).astype(np.float32), (column - west).astype(np.float32)
+        west, further = west % columns, (west + 1) % columns
+        below = given[:, south, west] * (1 - right) + given[:, south, further] * right
+        above = given[:, south + 1, west] * (1 - right) + given[:, south + 1, further] * right
+        return below * (1 - up) + above * up
+
+    def _moistened(self, vapour: np.ndarray, random: np.random.Generator) -> np.ndarray:
+        """Turn the water vapour round the globe, apart from all else, mirror it, and multiply by smooth factors."""
+        vapour = np.roll(vapour, int(random.integers(len(self.lon))), axis=-1)
+        north, east = random.choice([-1, 1], 2)
+        spread = self.moisture * random.random()
+        return vapour[::north, ::east] * np.exp(spread * self._smooth(random, random.uniform(*PATCHES)))
+
+    @property
+    def _steps(self) -> tuple[float, float]:
+        return float(np.abs(np.diff(self.lat)).mean()), float(np.abs(np.diff(self.lon)).mean())
+
+    def _smooth(self, random: np.random.Generator, patch: float) -> np.ndarray:
+        """Draw numbers of unit spread (lat, lon) that change over ``patch`` degrees."""
+        edges: Any = ("nearest", "wrap")  # scipy's stubs know one for both axes only
+        noise = random.standard_normal((len(self.lat), len(self.lon)))
+        smooth = ndimage.gaussian_filter(noise, [patch / step for step in self._steps], mode=edges)
+        return (smooth / smooth.std()).astype(np.float32)
 
     def _labelled(self, fields: np.ndarray) -> np.ndarray:
         places = [self.channels.index(name) for name in self.ruling]

@@ -8,6 +8,7 @@ import xarray as xr
 from climlab_dl.climate import archive, heuristics, synthetic
 from climlab_dl.climate.fields import CAM5
 from climlab_dl.training.climate_archive import ClimateArchive
+from climlab_dl.training.variation import Variation
 
 
 @pytest.fixture(scope="module")
@@ -49,13 +50,52 @@ def test_what_follows_from_water_vapour_is_moistened_with_it(by_rule):
             np.testing.assert_allclose(found[name], anew[name], atol=2e-3)
 
 
+def test_a_warped_snapshot_has_the_mask_that_the_rules_give_it_and_what_follows_is_computed_anew(by_rule):
+    channels = (*CAM5, "VORT850", "ABSLAT", "WARMCORE1")
+    data = ClimateArchive(source=by_rule, channels=channels, warp=4.0, roll=False).prepare(seed=0)
+    before = ClimateArchive(source=by_rule, channels=channels, roll=False).prepare(seed=0).training[1, 2][0]
+    for epoch in range(1, 4):
+        values, mask, _ = data.training[epoch, 2]
+        found = physical(data, values, by_rule, channels)
+        np.testing.assert_array_equal(mask, heuristics.label(found))
+        anew = archive.require(found[list(CAM5)], channels)
+        np.testing.assert_allclose(found["VORT850"], anew["VORT850"], atol=1e-8)
+        np.testing.assert_allclose(found["WARMCORE1"], anew["WARMCORE1"], atol=2e-3)
+        np.testing.assert_allclose(found["ABSLAT"], anew["ABSLAT"], atol=1e-4)
+        # Values come from nearby: none is beyond what was there, and most are no longer in their place.
+        assert (values[:16].amax((1, 2)) <= before[:16].amax((1, 2)) + 1e-3).all()
+        assert (values[:16] != before[:16]).float().mean() > 0.7
+
+
+def test_a_warp_takes_all_fields_from_the_same_place(by_rule):
+    fields = archive.open(by_rule)
+    twin = fields.assign(TMQ=fields.PSL / 5000)  # water vapour with the pattern of pressure
+    vary = Variation(
+        channels=("TMQ", "PSL", *[name for name in CAM5 if name not in ("TMQ", "PSL")]),
+        mean=np.zeros((16, 1, 1)), std=np.ones((16, 1, 1)), lat=fields.lat.values, lon=fields.lon.values,
+        roll=False, mirror=False, warp=5.0, moisture=0.0,
+    )  # fmt: skip
+    given = np.stack([twin[name].isel(time=0).values for name in vary.channels])
+    out = np.empty_like(given)
+    vary(given, np.zeros(given.shape[1:], np.int8), np.random.default_rng(3), out)
+    np.testing.assert_allclose(out[0], out[1] / 5000, rtol=1e-5)
+    assert not np.allclose(out[0], given[0], rtol=1e-3)
+
+
 def test_factors_on_water_vapour_are_smooth_and_spread_as_asked(by_rule):
     data = ClimateArchive(source=by_rule, moisture=0.15, roll=False).prepare(seed=0)
     plain = ClimateArchive(source=by_rule, roll=False).prepare(seed=0)
-    vapour = [physical(d, d.training[1, 0][0], by_rule).TMQ.values for d in (data, plain)]
-    factors = [np.log(vapour[0] / np.roll(vapour[1], turn, axis=1)) for turn in range(vapour[1].shape[1])]
-    factor = min(factors, key=np.std)  # at the turn that it was
-    assert factor.std() == pytest.approx(0.15, rel=1e-3)
+    before = physical(plain, plain.training[1, 0][0], by_rule).TMQ.values
+    found = []
+    for epoch in range(1, 9):
+        vapour = physical(data, data.training[epoch, 0][0], by_rule).TMQ.values
+        ways = [before[::north, ::east] for north in (-1, 1) for east in (-1, 1)]
+        factors = [np.log(vapour / np.roll(way, turn, axis=1)) for way in ways for turn in range(vapour.shape[1])]
+        found.append(min(factors, key=np.std))  # as it was turned
+    spreads = [factor.std() for factor in found]
+    assert 0 < min(spreads) < 0.05
+    assert 0.1 < max(spreads) < 0.15
+    factor = found[int(np.argmax(spreads))]
     # Cells of 3.75 degrees, less than the distance over which the factors change: neighbours have nearly the same.
     assert np.abs(np.diff(factor, axis=1)).mean() < 0.5 * factor.std()
     assert np.abs(factor[:, 0] - factor[:, -1]).mean() < 0.5 * factor.std()
@@ -85,8 +125,10 @@ def test_masks_by_other_rules_or_by_hand_are_not_labelled_anew(tmp_path, by_rule
 
 
 def test_channels_without_what_the_rules_look_at_are_refused(by_rule):
-    with pytest.raises(ValueError, match=r"moisture=0\.1 needs the fields.*add .*PS, PSL.*or choose moisture=0"):
+    with pytest.raises(ValueError, match=r"moisture=0\.1 needs the fields.*add .*PS, PSL.*or choose 0"):
         ClimateArchive(source=by_rule, channels=("TMQ", "U850", "V850"), moisture=0.1).prepare(seed=0)
+    with pytest.raises(ValueError, match="warp=-1"):
+        ClimateArchive(source=by_rule, warp=-1)
     with pytest.raises(ValueError, match="moisture=-1"):
         ClimateArchive(source=by_rule, moisture=-1)
 
