@@ -11,7 +11,7 @@ from typing import Any
 import xarray as xr
 
 from climlab_dl.files import beside
-from climlab_dl.plot import styles
+from climlab_dl.plot import layers, styles
 from climlab_dl.plot.pictures import in_words, png
 from climlab_dl.plot.static import static
 from climlab_dl.words import counted
@@ -65,6 +65,9 @@ def animate(
             "conda install ffmpeg, brew install ffmpeg) or write a .gif"
         )
     there = fields.sizes["time"]
+    if "look" not in options:  # or each picture would have to look at the first snapshot anew
+        channel = options.get("channel")
+        options["look"] = styles.style(layers.channels_of(fields, [channel] if channel else None)[0])
     first = static(fields, mask, time=0, **options)
     said = f"{in_words(first)}; the first of {counted(there, 'picture')}, {seconds:g} s each"
     if last := styles.dates(fields)[-1]:
@@ -80,7 +83,9 @@ def animate(
 def _gif(pictures: Iterator[bytes], path: Path, seconds: float, said: str) -> None:
     from PIL import Image
 
-    first, *rest = [Image.open(io.BytesIO(picture)).convert("RGB").quantize(128) for picture in pictures]
+    # An octree keeps the few pixels of the classes, which the usual median cut would spend on shades of the field.
+    how = {"colors": 256, "method": Image.Quantize.FASTOCTREE}
+    first, *rest = [Image.open(io.BytesIO(picture)).convert("RGB").quantize(**how) for picture in pictures]
     timing = {"duration": round(1000 * seconds), "loop": 0}
     first.save(path, format="GIF", save_all=True, append_images=rest, comment=said, **timing)
 

@@ -177,7 +177,7 @@ class Explorer:
         steps = slice(0, 1) if self.live else slice(None)
         data = here.read(steps, here.names[:1] if self.live else here.names)
         looks = {
-            name: styles.style(field, _values(data, name) if name in data else None)
+            name: styles.style(field, _values(data, name)[0].reshape(field.shape[1:]) if name in data else None)
             for name, field in zip(here.names, here.fields, strict=True)
         }
         masked, compared = "mask" in here.more, "truth" in here.more

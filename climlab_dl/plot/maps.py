@@ -12,6 +12,7 @@ needs a running kernel; `explore` does not.
 """
 
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -54,16 +55,18 @@ def field(
     import geoviews as gv
 
     drawn, place = _on_canvas(styles.readable(layer), projection, central_longitude)
-    look = styles.style(drawn)
     cells = place.cells(drawn.lat.values, drawn.lon.values)
+    # Once, and not before something is drawn, for it may read the first snapshot.
+    style = cache(lambda: styles.style(drawn))
 
     def draw(values: np.ndarray) -> Any:
+        look = style()
         image = _image(gv, place, look.name, canvas.under(values.astype(np.float32), cells))
         return image.opts(
             cmap=look.palette(),
             clim=(look.low, look.high),
             colorbar=True,
-            clabel=look.label,
+            clabel=look.scale,
             clipping_colors={"NaN": "#00000000"},
             hover_tooltips=[
                 ("lat", "@lat{0.00}"),

@@ -31,6 +31,7 @@ def static(
     projection: "str | Projection" = "Robinson",
     central_longitude: float = 0.0,
     opacity: float = 0.6,
+    look: styles.Style | None = None,
     title: str | None = None,
     path: str | Path | None = None,
     dpi: int = 150,
@@ -49,6 +50,8 @@ def static(
         Name out of `canvas.PROJECTIONS` or a cartopy projection; the longitude in the middle, in degrees east.
     opacity
         Of the mask, from 0 to 1.
+    look
+        Colours and their limits; by default `styles.style` of the field, by which pictures of all times have the same.
     title
         By default the field and the date.
     path
@@ -73,7 +76,7 @@ def static(
     place = canvas.over(field, canvas.projection(projection, central_longitude))
     cells = place.cells(field.lat.values, field.lon.values)
     values = field.isel(time=time).values
-    look = styles.style(field, values)
+    look = look or styles.style(field)
 
     left, right, bottom, top = place.extent
     height = 8.0 * (top - bottom) / (right - left)
@@ -97,7 +100,7 @@ def static(
         _draw(axes, tracks(storms, np.atleast_1d(field["time"].values)[time], place), 1.2, cased=True)
     if real is not None:
         _draw(axes, outline(real.values, lat, lon, place), 1.0, cased=True)
-    figure.colorbar(image, ax=axes, label=look.label, shrink=0.8, pad=0.02, extend="both")
+    figure.colorbar(image, ax=axes, label=look.scale, shrink=0.8, pad=0.02, extend="both")
     if masks := [layer for layer in (mask, truth) if layer is not None]:
         _legend(axes, layers.kinds(*masks), found is not None, real is not None)
     axes.set_title(title if title is not None else f"{look.long_name}  {styles.dates(field)[time]}".strip())

@@ -27,6 +27,8 @@ READ_IN = {
     "VORT850": ("10-5 s-1", 1e5),
     "DIV850": ("10-5 s-1", 1e5),
 }
+# Where more than this share of the globe in the first snapshot lies beyond a field's limits, they are fitted to it.
+BEYOND = 0.05
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -44,6 +46,9 @@ class Style:
         Colour limits, in `unit`; the same at all times.
     colormap
         Matplotlib's name of the colour map.
+    fitted
+        Whether the limits are the 1st and 99th percentile of the first snapshot, because the table of channels knows
+        none, or none that hold the field.
     """
 
     name: str
@@ -52,11 +57,17 @@ class Style:
     low: float
     high: float
     colormap: str
+    fitted: bool = False
 
     @property
     def label(self) -> str:
-        """Name and unit, as on a colour bar."""
+        """Name and unit."""
         return f"{self.name} ({self.unit})" if self.unit else self.name
+
+    @property
+    def scale(self) -> str:
+        """Name and unit as on a colour bar, which says so where the colours are not those of other archives."""
+        return f"{self.label}, colours fitted to the first snapshot" if self.fitted else self.label
 
     def palette(self, colors: int = 256) -> list[str]:
         """List the colour map, in steps that look equally large, as hexadecimal colours."""
@@ -64,7 +75,8 @@ class Style:
 
     def to_page(self) -> dict[str, object]:
         """Tell what the page's script needs of it."""
-        return {"label": self.label, "unit": self.unit, "low": self.low, "high": self.high, "palette": self.palette()}
+        limits = {"low": self.low, "high": self.high, "palette": self.palette()}
+        return {"label": self.label, "scale": self.scale, "unit": self.unit, **limits}
 
 
 def readable(field: "xr.DataArray") -> "xr.DataArray":
@@ -76,33 +88,32 @@ def readable(field: "xr.DataArray") -> "xr.DataArray":
     return (field * np.float32(factor)).assign_attrs({**field.attrs, "units": unit})
 
 
-def style(field: "xr.DataArray", values: np.ndarray | None = None) -> Style:
-    """Look of a field: from the table of channels, or from its values where the table does not know it or its unit.
+def style(field: "xr.DataArray", first: np.ndarray | None = None) -> Style:
+    """Look of a field: from the table of channels, or from its values where the table's limits do not hold them.
 
     Parameters
     ----------
     field
         Named field, as `readable` gives it; `units`, `long_name` and `valid_range`, the limits of a field that the
         table does not know, are read from its attributes.
-    values
-        What is drawn, for the limits of an unknown field; by default its first snapshot.
+    first
+        Its first snapshot, (lat, lon), where that has been read already. The limits hold at all times, so that
+        pictures and the frames of an animation can be compared.
     """
     name = str(field.name or "field")
     known = FIELDS.get(name)
     unit = str(field.attrs.get("units", known.unit if known else ""))
     long_name = str(field.attrs.get("long_name", known.long_name if known else name))
     shown_in, factor = READ_IN.get(name, ("", 1.0))
+    limits, of_table = field.attrs.get("valid_range"), None
     if known and unit in (known.unit, shown_in):
-        low, high = (limit * (factor if unit == shown_in else 1.0) for limit in known.display)
-        diverging = known.diverging
-    elif "valid_range" in field.attrs:
-        (low, high), diverging = field.attrs["valid_range"], False
-    else:
-        if values is None:
-            values = np.asarray(field.isel(time=0) if "time" in field.dims else field)
-        finite = values[np.isfinite(values)]
-        low, high = np.percentile(finite, [1, 99]) if finite.size else (0.0, 1.0)
-        diverging = bool(low < 0 < high)
+        limits, of_table = np.array(known.display) * (factor if unit == shown_in else 1.0), known
+    if first is None:
+        first = np.asarray(field.isel(time=0) if "time" in field.dims else field)
+    finite = first[np.isfinite(first)]
+    fitted = finite.size > 0 and (limits is None or _share_beyond(first, field, *limits) > BEYOND)
+    low, high = np.percentile(finite, [1, 99]) if fitted else (0.0, 1.0) if limits is None else limits
+    diverging = of_table.diverging if of_table else bool(low < 0 < high)
     if diverging:
         high = max(abs(low), abs(high))
         low = -high
@@ -115,7 +126,16 @@ def style(field: "xr.DataArray", values: np.ndarray | None = None) -> Style:
         low=float(low),
         high=float(high),
         colormap=DIVERGING if diverging else SEQUENTIAL,
+        fitted=fitted,
     )
+
+
+def _share_beyond(values: np.ndarray, field: "xr.DataArray", low: float, high: float) -> float:
+    """Share of the known area that lies beyond limits; of the known values, where there are no latitudes."""
+    weights = np.isfinite(values).astype(float)
+    if values.ndim == 2 and field.dims[-2:] == ("lat", "lon") and "lat" in field.coords:
+        weights *= np.cos(np.radians(field["lat"].values.astype(float)))[:, None]
+    return float((weights * ((values < low) | (values > high))).sum() / weights.sum())
 
 
 def _typeset(unit: str) -> str:

@@ -116,7 +116,7 @@ def figure(canvas: Canvas, image: "ColumnDataSource", look: styles.Style, width:
     region = right - left < (60 if canvas.flat else 0)
     xs, ys = canvas.clip(*coastlines.lines(canvas.crs, "50m" if region else "110m"))
     figure.multi_line(xs, ys, line_color="#202020", line_width=0.9, name="coastline")
-    bar = ColorBar(color_mapper=mapper, title=look.label, width=14, padding=8, title_standoff=8)
+    bar = ColorBar(color_mapper=mapper, title=look.scale, width=14, padding=8, title_standoff=8)
     figure.add_layout(bar, "right")
     return figure, Drawn(raster=raster, overlay=overlay, mapper=mapper, bar=bar)
 

@@ -75,8 +75,8 @@ def test_volumes_are_converted_and_known_again(run, tmp_path, layout):
     volumes.save(volume, tmp_path / "universes" / "one.h5")
     made = run("convert", tmp_path / "universes", "--layout", layout, "--out", tmp_path / "out").stdout.strip()
     np.testing.assert_array_equal(next(volumes.read(made)).counts, counts)
-    assert "1 volumes, 0 problems" in run("check", made).stdout
-    assert "1 volumes, 0 problems" in run("check", tmp_path / "out").stdout
+    assert "1 volume, 0 problems" in run("check", made).stdout
+    assert "1 volume, 0 problems" in run("check", tmp_path / "out").stdout
     wrong = ("convert", tmp_path / "universes", "--out", tmp_path / "out.nc")
     assert "expected a folder, not --out" in run(*wrong, code=2).stderr
     wrong = ("convert", tmp_path / "universes", "--layout", "deepcam", "--out", tmp_path / "out")

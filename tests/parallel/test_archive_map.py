@@ -105,7 +105,7 @@ def test_dask_mpi_with_too_few_ranks_is_refused(mpiexec: Callable[..., str], tmp
         "except ValueError as error:\n"
         "    print(error)\n"
     )
-    assert "dask-mpi has 1 ranks and needs 3" in mpiexec(1, script)
+    assert "dask-mpi has 1 rank and needs 3" in mpiexec(1, script)
 
 
 @pytest.fixture(scope="module")

@@ -6,9 +6,11 @@ import subprocess
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgb
 from PIL import Image
 
 from climlab_dl import synthetic
+from climlab_dl.plot import styles
 from climlab_dl.plot.animation import animate
 
 
@@ -23,6 +25,9 @@ def test_every_snapshot_is_a_picture_of_its_own(tmp_path):
             film.seek(number)
             assert film.info["duration"] == 200
             frames.append(np.asarray(film.convert("RGB"), int))
+    for name in ("cyclone", "river"):
+        # The key's colours are those of the classes, so that the map can be read by it.
+        assert (np.abs(frames[1] - 255 * np.array(to_rgb(styles.CLASS_COLORS[name]))).max(axis=-1) < 4).sum() > 20
     assert said.startswith("total precipitable water  2001-08-01 00:00 UTC; TMQ (kg m⁻²); cyclone; river")
     assert said.endswith("the first of 3 pictures, 0.2 s each, until 2001-08-01 12:00 UTC")
     assert frames[0].shape == frames[2].shape

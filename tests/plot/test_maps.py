@@ -54,12 +54,14 @@ def test_layers_compose(fields, bokeh_backend):
     assert {"Image", "Segment", "MultiLine"} <= glyphs
 
 
-def test_a_field_through_time_reads_only_what_is_shown(fields, bokeh_backend):
+def test_a_field_through_time_reads_what_is_shown_and_the_first_for_its_colours(fields, bokeh_backend):
     counted_field, counted = lazy(fields.TMQ)
     through_time = maps.field(counted_field) * maps.coastline()
     assert counted.read == []
     _ = through_time[styles.dates(fields)[1]]
-    assert set(counted.read) == {1}
+    assert set(counted.read) == {0, 1}
+    _ = through_time[styles.dates(fields)[2]]
+    assert counted.read.count(0) == 1
 
 
 def test_the_image_holds_the_fields_values_at_their_places(fields, bokeh_backend):

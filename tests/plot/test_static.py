@@ -80,7 +80,7 @@ def test_the_title_has_the_field_and_its_date(fields):
     assert maps.static(fields, channel="PSL", title="Mine").axes[0].get_title() == "Mine"
 
 
-def test_only_the_snapshot_drawn_is_read(fields):
+def test_only_the_snapshot_drawn_is_read_and_the_first_for_the_colours(fields):
     read = []
 
     def block(values, block_info: Any = None):
@@ -89,6 +89,9 @@ def test_only_the_snapshot_drawn_is_read(fields):
 
     data = fields.TMQ.chunk({"time": 1}).data.map_blocks(block, dtype=np.float32, meta=np.empty((0, 0, 0), np.float32))
     maps.static(fields.TMQ.copy(data=data), time=1)
+    assert set(read) == {0, 1}
+    read.clear()
+    maps.static(fields.TMQ.copy(data=data), time=1, look=styles.style(fields.TMQ))
     assert set(read) == {1}
 
 

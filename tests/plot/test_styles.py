@@ -6,14 +6,18 @@ import pandas as pd
 import pytest
 import xarray as xr
 
+from climlab_dl import archive, maps
 from climlab_dl.climate.fields import CAM5, CLASSES, FIELDS
 from climlab_dl.plot import styles
 
 
 @pytest.mark.parametrize("name", CAM5)
-def test_known_channels_have_the_tables_limits_whatever_the_values(name):
-    look = styles.style(xr.DataArray(np.full((2, 2), 1e9), dims=("lat", "lon"), name=name))
-    assert look.low < look.high
+def test_known_channels_have_the_tables_limits(name):
+    low, high = FIELDS[name].display
+    look = styles.style(xr.DataArray(np.linspace(low, high, 100), dims="x", name=name))
+    assert (look.low, look.high) == (low, high)
+    assert not look.fitted
+    assert look.scale == look.label
     assert look.label.startswith(f"{name} (")
     assert (look.low == -look.high) == FIELDS[name].diverging
 
@@ -40,6 +44,39 @@ def test_fields_are_shown_in_the_units_in_which_they_are_read():
 def test_a_known_field_in_a_unit_of_its_own_takes_its_limits_from_its_values():
     torr = xr.DataArray(np.linspace(700, 800, 101), dims="x", name="PSL", attrs={"units": "torr"})
     assert (styles.style(torr).low, styles.style(torr).high) == (701, 799)
+
+
+def test_limits_that_do_not_hold_a_field_are_fitted_to_its_first_snapshot_and_that_is_said():
+    # The sample's mean sea level pressure is 16 hPa too high: 5.9% of its first snapshot's area lie above 1040 hPa.
+    fields = archive.open(archive.sample())[["PSL", "TMQ"]].isel(time=[0, 30, 59]).load()
+    pressure = styles.readable(fields.PSL)
+    look = styles.style(pressure)
+    assert (look.low, look.high) == pytest.approx(np.percentile(pressure[0], [1, 99]), rel=1e-6)
+    assert look.high > 1050
+    assert look.scale == "PSL (hPa), colours fitted to the first snapshot"
+    # By which all others are drawn, whichever is drawn first.
+    assert styles.style(pressure, pressure[0].values) == look
+    assert (maps.static(fields, channel="PSL", time=2).axes[0].images[0].get_clim()) == (look.low, look.high)
+    assert not styles.style(fields.TMQ).fitted
+
+
+def test_a_few_storms_beyond_the_limits_leave_them_alone():
+    wind = xr.DataArray(np.zeros((10, 10)), dims=("lat", "lon"), name="U850", coords={"lat": np.arange(-85.5, 90, 19)})
+    # The cosines of the ten latitudes add up to 6.04, each cell at 9.5 S has 0.0986 of them: 1.6% of the area.
+    wind[4, :3] = 80
+    assert not styles.style(wind).fitted
+    wind[4, :4] = 80
+    assert styles.style(wind).fitted
+    # A tenth of the cells, at 85.5 S, but 1.3% of the area.
+    wind[4] = 0
+    wind[0] = 80
+    assert not styles.style(wind).fitted
+
+
+def test_what_an_archive_says_of_its_limits_is_believed():
+    share = xr.DataArray(np.linspace(0, 0.1, 11), dims="x", name="chance", attrs={"valid_range": (0.0, 1.0)})
+    assert (styles.style(share).low, styles.style(share).high) == (0, 1)
+    assert not styles.style(share).fitted
 
 
 def test_powers_are_written_as_powers():

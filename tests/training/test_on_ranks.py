@@ -63,7 +63,7 @@ def test_a_training_of_two_ranks_resumes_on_one_and_says_what_changed(proven, ca
     with caplog.at_level(logging.WARNING):
         reports = list(train(replace(run, steps=run.steps + 1 if run.steps else None), folder.path))
     assert [report.step for report in reports] == [5]
-    assert "resumed after step 4 on 1 ranks instead of 2, 4 samples a step instead of 8" in caplog.text
+    assert "resumed after step 4 on 1 rank instead of 2, 4 samples a step instead of 8" in caplog.text
 
 
 def test_four_ranks_exchange_gradients_by_any_route_alike(mpiexec, labelled, tmp_path):

@@ -14,7 +14,7 @@ for (let p = 0; p < cells.length; p++) {
 mapper.palette = style.palette;
 mapper.low = style.low;
 mapper.high = style.high;
-bar.title = style.label;
+bar.title = style.scale;
 
 const {mask, truth} = frames.data;
 const shown = new Set(toggles.active.map(button => kinds[button]));
