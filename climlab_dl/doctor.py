@@ -12,7 +12,7 @@ from typing import Literal
 
 from climlab_dl.words import counted
 
-State = Literal["ok", "optional", "missing"]
+State = Literal["ok", "optional", "unused", "missing"]
 
 # The tour's kernel, its two ranks and what they hold; its page, checkpoints and universes.
 _MEMORY = 2 * 2**30
@@ -31,7 +31,8 @@ class Finding:
     name
         What was looked at.
     state
-        ``"ok"``; ``"optional"`` where something is absent that only some work needs; ``"missing"``.
+        ``"ok"``; ``"optional"`` where something is absent that only some work needs; ``"unused"`` where such a thing is
+        there but cannot be used; ``"missing"``.
     found
         What is there.
     remedy
@@ -66,6 +67,7 @@ def examine(folder: str | Path = ".") -> Iterator[Finding]:
     yield _guarded("HDF5 locks", lambda: _hdf5(folder), "pip install --force-reinstall h5py")
     yield _guarded("MPI", _mpi, "pip install --force-reinstall mpich mpi4py")
     yield _guarded("torch", _torch, "pip install torch==2.13.0")
+    yield _guarded("GPU", _gpu, "pip install torch==2.13.0")
     yield _guarded("half precision", _half, "pip install torch==2.13.0")
     yield _guarded("coastlines", _coastlines, "pip install --force-reinstall climlab-dl")
     yield _guarded("JupyterLab", _jupyter, "pip install jupyterlab ipywidgets pyviz_comms")
@@ -143,11 +145,37 @@ def _mpi() -> Finding:
 def _torch() -> Finding:
     import torch
 
+    return Finding("torch", "ok", f"{torch.__version__}, CPU threads: {torch.get_num_threads()}")
+
+
+def _gpu(devices: Path = Path("/sys/bus/pci/devices")) -> Finding:
+    """Ask torch for GPUs, and where it has none, Linux whether there is one all the same."""
+    import torch
+
     if torch.cuda.is_available():
         names = ", ".join(torch.cuda.get_device_name(each) for each in range(torch.cuda.device_count()))
-        return Finding("torch", "ok", f"{torch.__version__}, CUDA {torch.version.cuda}: {names}")
-    remedy = "small networks train on a CPU; on a machine with an NVIDIA GPU, install its driver and torch's CUDA build"
-    return Finding("torch", "optional", f"{torch.__version__}, no GPU", remedy)
+        return Finding("GPU", "ok", f"{names}, by CUDA {torch.version.cuda}")
+    there = sum(_is_nvidia(device) for device in devices.glob("*"))
+    if not there:
+        return Finding("GPU", "optional", "no NVIDIA GPU on this machine", "small networks train on a CPU")
+    found = f"NVIDIA GPUs on this machine: {there}"
+    if torch.version.cuda is None:
+        remedy = "install torch's CUDA build, https://pytorch.org/get-started/locally; until then trainings use the CPU"
+        return Finding("GPU", "unused", f"{found}, but torch {torch.__version__} was built without CUDA", remedy)
+    remedy = (
+        "see that nvidia-smi works here (a driver; in a container its --gpus or --nv), that the driver is new enough "
+        "for that CUDA, and that CUDA_VISIBLE_DEVICES does not hide it"
+    )
+    return Finding("GPU", "unused", f"{found}, but torch's CUDA {torch.version.cuda} cannot use it", remedy)
+
+
+def _is_nvidia(device: Path) -> bool:
+    """Whether a PCI device is a display or 3D controller (class 03) of NVIDIA."""
+    try:
+        vendor, kind = ((device / name).read_text().strip() for name in ("vendor", "class"))
+    except OSError:
+        return False
+    return vendor == "0x10de" and kind.startswith("0x03")
 
 
 def _half() -> Finding:

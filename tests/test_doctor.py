@@ -3,6 +3,7 @@
 import sys
 
 import pytest
+import torch
 
 from climlab_dl import doctor
 from climlab_dl.parallel.cluster import processes
@@ -66,3 +67,19 @@ def test_absent_extensions_of_jupyterlab_are_named_by_their_package(tmp_path, mo
 def test_a_folder_that_is_not_there_is_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="is no folder"):
         found(tmp_path / "nowhere")
+
+
+def test_a_gpu_that_torch_cannot_use_is_not_said_to_be_absent(tmp_path):
+    if torch.cuda.is_available():
+        pytest.skip("torch can use this machine's GPU")
+    for name, vendor, kind in (("a", "0x8086", "0x030000"), ("b", "0x10de", "0x020000")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "vendor").write_text(f"{vendor}\n")
+        (tmp_path / name / "class").write_text(f"{kind}\n")
+    finding = doctor._gpu(tmp_path)
+    assert (finding.state, finding.found) == ("optional", "no NVIDIA GPU on this machine")
+    (tmp_path / "b" / "class").write_text("0x030200\n")
+    finding = doctor._gpu(tmp_path)
+    assert finding.state == "unused"
+    assert finding.found.startswith("NVIDIA GPUs on this machine: 1, but torch")
+    assert "CUDA" in finding.remedy

@@ -205,7 +205,7 @@ def add_training() -> None:
             for _ in train_on_rank(run, folder):
                 if ranks.rank() == 0:
                     print(Summary.of(progress.status(), progress.progress()), flush=True)
-        except Exception:
+        except (Exception, KeyboardInterrupt):
             if not was_there and folder.exists() and progress.status()["step"] == 0:
                 shutil.rmtree(folder, ignore_errors=True)  # what could not begin is no run to compare with others
             raise

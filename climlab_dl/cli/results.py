@@ -182,7 +182,7 @@ def doctor(folder: Positional[Path] = Path(), *, as_json: AsJson = False) -> Non
     for finding in examine(folder):
         findings.append(finding)
         if not as_json:
-            sign = {"ok": "ok     ", "optional": "absent ", "missing": "MISSING"}[finding.state]
+            sign = {"ok": "ok     ", "optional": "absent ", "unused": "unused ", "missing": "MISSING"}[finding.state]
             print(f"{sign}  {finding.name:15} {finding.found}", flush=True)
             if finding.remedy:
                 print(f"{'':26}{finding.remedy}", flush=True)

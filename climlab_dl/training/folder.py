@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 _ANEW = "delete it, the next start of the training writes it anew"
+_NAMED = 8
 State = Literal["starting", "running", "stopped", "finished", "failed"]
 
 
@@ -100,6 +101,7 @@ class RunFolder:
         if not self.path.is_dir():
             raise FileNotFoundError(f"no run folder at {self.path}; a training creates it")
         if not self._status.exists():
+            self._refuse_several()
             return {"state": "starting", "step": 0, "steps": 0, "time": self.path.stat().st_mtime, "message": ""}
         return _read(self._status, _ANEW)
 
@@ -118,9 +120,22 @@ class RunFolder:
             If the file is damaged.
         """
         if not self.run_json.exists():
+            self._refuse_several()
             raise FileNotFoundError(f"{self.path} has no run.json: engines.train(run, folder) makes one")
         _read(self.run_json, "restore it from a copy, or choose another folder")
         return self.run_json.read_text(encoding="utf-8")
+
+    def _refuse_several(self) -> None:
+        """Raise FileNotFoundError where this is no run's folder but one in which runs lie, naming them."""
+        if self.run_json.exists() or self.checkpoints.exists():
+            return
+        below = sorted(path.parent for depth in ("*", "*/*") for path in self.path.glob(f"{depth}/run.json"))
+        if below:
+            more = f" and {len(below) - _NAMED} more" if len(below) > _NAMED else ""
+            raise FileNotFoundError(
+                f"{self.path} is no run's folder, but one in which runs lie; name one of them: "
+                f"{', '.join(map(str, below[:_NAMED]))}{more}"
+            )
 
     def held_out(self) -> "xr.Dataset | None":
         """Read what the network said at its latest evaluation, or None before the first.
@@ -229,8 +244,12 @@ def checkpoint_of(path: str | Path) -> Path:
     Raises
     ------
     FileNotFoundError
-        If the folder has no checkpoint.
+        If the folder has no checkpoint, or is one in which runs lie, naming them.
+    TypeError
+        If it is no path.
     """
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"expected the path of a run's folder or of a checkpoint; found a {type(path).__name__}")
     path = Path(path)
     if not path.is_dir():
         return path

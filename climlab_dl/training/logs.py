@@ -6,9 +6,15 @@ import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import torch
+
+from climlab_dl.parallel import ranks
+from climlab_dl.training.climate_archive import ClimateArchive
+
+if TYPE_CHECKING:
+    from climlab_dl.training.session import Session
 
 Kind = Literal["mlperf", "tensorboard"]
 
@@ -78,6 +84,19 @@ class MLPerf:
         for key, metric in (("eval_accuracy", "iou_per_sample"), ("eval_error", "mae_mean")):
             if metric in row["metrics"]:
                 self.mark(key, row["metrics"][metric], epoch_num=row["epoch"])
+
+
+def facts(session: "Session") -> dict[str, Any]:
+    """Give what MLPerf's rules want to be logged of a training before its first step."""
+    run, here = session.run, ranks.world()
+    return {
+        "submission_benchmark": "deepcam" if isinstance(run.data, ClimateArchive) else "cosmoflow",
+        "seed": run.seed, "number_of_ranks": here.size, "number_of_nodes": here.nodes,
+        "accelerators_per_node": here.local_size if session.device.type == "cuda" else 0,
+        "global_batch_size": session.samples_per_step, "train_samples": len(session.data.training),
+        "eval_samples": len(session.data.held_out), "opt_name": type(session.optimizer).__name__,
+        "opt_base_learning_rate": run.optimizer.learning_rate, "scheduler_type": type(run.schedule).__name__,
+    }  # fmt: skip
 
 
 class TensorBoard:

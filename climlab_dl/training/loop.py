@@ -52,7 +52,8 @@ def train(run: Run, folder: Path | str) -> Iterator[Progress]:
     run
         What to train.
     folder
-        What rank 0 fills. If it holds checkpoints of the same run, the training resumes from the latest.
+        What rank 0 fills. If it holds checkpoints of the same run, the training resumes from the latest; if that
+        has finished and no more is asked for, the log says so, and nothing is touched.
 
     Yields
     ------

@@ -56,7 +56,7 @@ def begin_randomness(seed: int, step: int) -> None:
 def network(session: "Session") -> dict[str, Any]:
     """Return what whoever uses the network needs: the run, its weights and the statistics to normalise with."""
     model = {name: tensor.detach().cpu().clone() for name, tensor in session.model.state_dict().items()}
-    return {"run": session.run.to_json(), "step": session.step, "model": model, "statistics": session.data.facts}
+    return {"run": session.described, "step": session.step, "model": model, "statistics": session.data.facts}
 
 
 def whole(session: "Session") -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any, Literal
 
 from climlab_dl import cards
 from climlab_dl.parallel.allreduce import Exchange
+from climlab_dl.training import places
 from climlab_dl.training.climate_archive import ClimateArchive
 from climlab_dl.training.folder import RunFolder
 from climlab_dl.training.logs import Kind as LogKind
@@ -17,6 +19,8 @@ from climlab_dl.training.optimizers import Adam
 from climlab_dl.training.precision import Precision
 from climlab_dl.training.schedules import Constant, Schedule
 from climlab_dl.training.universes import Universes
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,12 +149,15 @@ class Run:
         return self.optimizer.learning_rate * scale * self.schedule.factor(step, steps, steps_per_epoch)
 
     def to_json(self) -> str:
-        """Return the description as JSON: the class and the fields of each part."""
-        return json.dumps(_plain(self), indent=1)
+        """Return the description as JSON: the class and the fields of each part.
+
+        Where the data are told by a relative path it has ``started_in`` too, the folder that this is told from.
+        """
+        return json.dumps(places.noted(_plain(self)), indent=1)
 
     @classmethod
     def from_json(cls, text: str, *, allow: Sequence[type] = ()) -> "Run":
-        """Rebuild a run from :meth:`to_json`.
+        """Rebuild a run from :meth:`to_json`; data that lie where they did then are found from any folder.
 
         Parameters
         ----------
@@ -164,7 +171,9 @@ class Run:
         ValueError
             If it names another class, or is no run.
         """
-        run = _rebuilt(json.loads(text), {_name(extra): extra for extra in allow})
+        described = json.loads(text)
+        described = places.located(described) if isinstance(described, dict) else described
+        run = _rebuilt(described, {_name(extra): extra for extra in allow})
         if not isinstance(run, cls):
             raise ValueError(f"the JSON describes a {type(run).__name__}, not a Run")
         return run
@@ -180,22 +189,46 @@ CHANGEABLE = (
 def differences(text: str, other: str) -> list[str]:
     """Name the fields in which two runs differ that a resumed training must not change."""
     ours, theirs = json.loads(text), json.loads(other)
-    return [name for name in ours if name not in CHANGEABLE and ours[name] != theirs.get(name)]
+    free = {*CHANGEABLE, places.STARTED_IN, *(["data"] if places.same_data(ours, theirs) else [])}
+    return [name for name in ours if name not in free and ours[name] != theirs.get(name)]
 
 
-def check_resumable(run: Run, folder: RunFolder) -> None:
-    """Check that a folder's checkpoints, if it has any, are of the run that is to be trained there.
+def has_steps_left(run: Run, folder: RunFolder) -> bool:
+    """Check that a folder's checkpoints, if it has any, are of the run that is to be trained there, and how far it is.
+
+    Returns
+    -------
+    bool
+        False, which the log says, if the training has finished and no more is asked for.
 
     Raises
     ------
     ValueError
-        If they are of another run, or its description is damaged.
+        If they are of another run, less is asked for than is done, or the description is damaged.
     """
-    if folder.latest() and (changed := differences(run.to_json(), folder.described())):
+    latest = folder.latest()
+    if latest is None:
+        return True
+    if changed := differences(run.to_json(), folder.described()):
         raise ValueError(
             f"{folder.path} holds another run (it differs in {', '.join(changed)}): choose another folder, or delete "
             "this one to start afresh"
         )
+    done, asked, what = int(latest.stem[5:]), run.steps, "steps"
+    if asked is None:
+        reports = folder.progress()
+        done, asked, what = int(reports["epoch"].iloc[-1]) if len(reports) else 0, run.epochs, "epochs"
+    assert asked is not None
+    if asked < done:
+        raise ValueError(
+            f"{folder.path} already has {done} {what}, and {asked} are asked for; ask for more than {done} {what}, or "
+            "choose another folder"
+        )
+    status = folder.status()
+    if asked > done or status["state"] != "finished" or status["step"] < status["steps"]:
+        return True
+    logger.warning("%s already has %d of %d %s; ask for more %s", folder.path, done, asked, what, what)
+    return False
 
 
 def _name(cls: type) -> str:

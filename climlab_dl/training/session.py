@@ -1,7 +1,6 @@
 """What a training holds on one rank, and how it is prepared, saved and resumed."""
 
 import contextlib
-import logging
 import math
 import os
 import time
@@ -16,13 +15,10 @@ from climlab_dl.parallel import ranks
 from climlab_dl.parallel.allreduce import broadcast_model
 from climlab_dl.training import checkpoint, held_out, logs, resume, signals
 from climlab_dl.training.batches import Order, held_out_batches, training_batches
-from climlab_dl.training.climate_archive import ClimateArchive
 from climlab_dl.training.environment import environment
 from climlab_dl.training.folder import RunFolder, State
 from climlab_dl.training.lock import locked
-from climlab_dl.training.run import Run, check_resumable
-
-logger = logging.getLogger(__name__)
+from climlab_dl.training.run import Run, has_steps_left
 
 
 class Session:
@@ -46,6 +42,7 @@ class Session:
         self.stale_evaluations = 0
         self.numbers: list[int] = []  # of this rank's samples in the step
         self.ending: State | None = None  # how the training ends, once it is to end before its last step
+        self.described = run.to_json()
         self.message = ""
         self._signal = signals.Caught()
         self._lock: Path | None = None
@@ -56,7 +53,10 @@ class Session:
 
     def __enter__(self) -> Self:
         with self._opened:
+            self._signal = self._opened.enter_context(signals.caught())
             self._begin()
+            if self.ending is not None:
+                return self
             self._mark("init_start")
             try:
                 self._prepare()
@@ -64,14 +64,18 @@ class Session:
             except Exception as error:
                 self._say("failed", f"{type(error).__name__}: {error}")
                 raise
+            except KeyboardInterrupt as interrupt:
+                self._say("stopped", str(interrupt))
+                raise
             self._describe()
-            self._signal = self._opened.enter_context(signals.caught())
+            self._signal.waits = True
             self._opened = self._opened.pop_all()
         return self
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: object) -> None:
         with self._opened:
-            self._end(error)
+            if self._signal.waits:
+                self._end(error)
 
     def _end(self, error: BaseException | None) -> None:
         target, unfinished = self.run.target, error is not None or self.ending == "stopped"
@@ -85,14 +89,19 @@ class Session:
             self._say(self.ending or "finished", self.message)
 
     def _begin(self) -> None:
+        """Open the folder; if there is nothing to do any more, leave it as it is."""
         with ranks.together("opening the run folder"):
             if self.leader:
                 self.folder.path.mkdir(parents=True, exist_ok=True)
                 self._lock = self._opened.enter_context(locked(self.folder.path))
-                check_resumable(self.run, self.folder)
-                self.folder.begin(self.run.to_json(), self.steps)
-                self.folder.write_environment(environment(self.run.seed))
-                self._logs = logs.start(self.run.logs, self.folder.path)
+                if not has_steps_left(self.run, self.folder):
+                    self.ending = "finished"
+                else:
+                    self.folder.begin(self.described, self.steps)
+                    self.folder.write_environment(environment(self.run.seed))
+                    self._logs = logs.start(self.run.logs, self.folder.path)
+        if ranks.broadcast_text(self.ending or "", "steps left"):
+            self.ending = "finished"
 
     def _prepare(self) -> None:
         run = self.run
@@ -144,16 +153,7 @@ class Session:
         self._say("running", self.message)
 
     def _describe(self) -> None:
-        run, here = self.run, ranks.world()
-        facts = {
-            "submission_benchmark": "deepcam" if isinstance(run.data, ClimateArchive) else "cosmoflow",
-            "seed": run.seed, "number_of_ranks": here.size, "number_of_nodes": here.nodes,
-            "accelerators_per_node": here.local_size if self.device.type == "cuda" else 0,
-            "global_batch_size": self.samples_per_step, "train_samples": len(self.data.training),
-            "eval_samples": len(self.data.held_out), "opt_name": type(self.optimizer).__name__,
-            "opt_base_learning_rate": run.optimizer.learning_rate, "scheduler_type": type(run.schedule).__name__,
-        }  # fmt: skip
-        for key, value in facts.items():
+        for key, value in logs.facts(self).items():
             self._mark(key, value)
         self._mark("init_stop")
         self._mark("run_start")

@@ -6,13 +6,24 @@ import threading
 from collections.abc import Iterator
 from types import FrameType
 
+from climlab_dl.parallel import ranks
+
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
 
 
 class Caught:
-    """The name of the signal that came, if one did."""
+    """What signals have come, and what they do.
+
+    Attributes
+    ----------
+    name
+        Of the signal that came, if one did.
+    waits
+        Whether a signal waits for the end of a step. Before there are steps, which may be minutes, it ends the rank.
+    """
 
     name = ""
+    waits = False
 
 
 @contextlib.contextmanager
@@ -20,14 +31,24 @@ def caught() -> Iterator[Caught]:
     """Note signals in the body instead of dying of them; a second SIGINT interrupts at once.
 
     Signals reach the main thread only, so in others nothing changes.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        At a signal before `Caught.waits`, saying which rank it came to: the others only see that one gone.
     """
     seen = Caught()
 
     def note(number: int, frame: FrameType | None) -> None:
         del frame
-        if seen.name and number == signal.SIGINT:
+        if number == signal.SIGINT and seen.name:
             raise KeyboardInterrupt
         seen.name = signal.Signals(number).name
+        if not seen.waits:
+            raise KeyboardInterrupt(
+                f"stopped by {seen.name}, which came to rank {ranks.rank()} of {ranks.size()}, before the first step; "
+                "train again with the same folder to begin, or to resume"
+            )
 
     if threading.current_thread() is not threading.main_thread():
         yield seen

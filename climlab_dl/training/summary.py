@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 # Time left is judged from the latest reports, so that a slow start (reading, warming up) is soon forgotten.
 _RECENT = 20
+_STEADY = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,9 +22,10 @@ class Summary:
     ----------
     state, step, steps, message
         As in its status.
-    loss, rate, waiting
-        Of the latest report; rate in samples per second over all ranks, and the share of the time in which they waited
-        for samples to be read. None before the first.
+    loss, waiting
+        Of the latest report; the share of the time in which the ranks waited for samples to be read. None before it.
+    rate
+        Samples per second over all ranks, the median of the latest five reports. None before the first.
     scores
         Latest held-out IoU and errors with their baselines, by name.
     remaining
@@ -53,7 +55,7 @@ class Summary:
             steps=steps,
             message=status.get("message", ""),
             loss=None if latest is None else float(latest["loss"]),
-            rate=None if latest is None else float(latest["rate"]),
+            rate=None if latest is None else recent_rate(progress),
             waiting=_number(latest, "waiting"),
             scores=_scores(progress),
             remaining=_remaining(progress, step, steps) if active else None,
@@ -103,6 +105,12 @@ def _number(latest: "pd.Series | None", name: str) -> float | None:
     """Give a figure that reports of older versions do not have."""
     value = np.nan if latest is None else float(latest.to_dict().get(name, np.nan))
     return None if np.isnan(value) else value
+
+
+def recent_rate(progress: "pd.DataFrame") -> float:
+    """Median of the latest reports' samples per second: the last one may be of a step or two. NaN before the first."""
+    rates = progress["rate"].to_numpy(dtype=float)[-_STEADY:]
+    return float(np.median(rates)) if rates.size else np.nan
 
 
 def duration(seconds: float) -> str:

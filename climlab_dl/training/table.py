@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from climlab_dl.training import places
 from climlab_dl.training.folder import RunFolder
+from climlab_dl.training.summary import recent_rate
 
 # Sorts the rows by the column whose head is clicked, as numbers where they are, the other way round the second time;
 # what has no value stays below.
@@ -58,8 +60,9 @@ def table(folders: str | Path | Iterable[str | Path] = "runs") -> Runs:
         To be sorted with ``sort_values``, or by a click on a column's head.
         By name of the folder: ``state``, ``step``, ``steps``; ``best``, the best held-out score so far (IoU averaged
         over classes, or error averaged over parameters in units of their spread), ``best_step`` and ``score``, which of
-        the two it is; ``loss`` and ``rate`` (samples per second) of the latest report; ``minutes`` of training; and a
-        column for every entry in which the runs' descriptions differ, such as ``optimizer.learning_rate``.
+        the two it is; ``loss`` of the latest report and ``rate`` (samples per second), the median of the latest five;
+        ``minutes`` of training; and a column for every entry in which the runs' descriptions differ, such as
+        ``optimizer.learning_rate``.
 
     Raises
     ------
@@ -114,8 +117,8 @@ def _results(folder: RunFolder) -> dict[str, Any]:
         if np.isfinite(values).any():
             best = int(np.nanargmax(sign * values))
             row |= {"best": float(values[best]), "best_step": int(progress["step"].to_numpy()[best]), "score": score}
-    for name in ("loss", "rate"):
-        row[name] = float(progress[name].to_numpy()[-1]) if len(progress) else float("nan")
+    row["loss"] = float(progress["loss"].to_numpy()[-1]) if len(progress) else float("nan")
+    row["rate"] = recent_rate(progress)
     # Each start of a training counts its seconds anew: its last report is followed by a smaller number, or by none.
     seconds = progress["seconds"].to_numpy(dtype=float)
     ends = seconds[np.diff(seconds, append=-np.inf) < 0]
@@ -123,7 +126,7 @@ def _results(folder: RunFolder) -> dict[str, Any]:
 
 
 def _description(folder: RunFolder) -> dict[str, Any]:
-    return dict(_entries(json.loads(folder.described())))
+    return dict(_entries(json.loads(folder.described()) | {places.STARTED_IN: ""}))
 
 
 def _entries(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:

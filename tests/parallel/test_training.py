@@ -53,8 +53,9 @@ def test_stop_ends_all_ranks_at_one_step_and_resume_goes_on_from_there(
     assert latest is not None
     assert latest.name == f"step-{status['step']:08d}.pt"
     training.resume()
-    with pytest.raises(RuntimeError, match="still training"):
-        training.resume()
+    for handle in (training, cluster.attach(tmp_path / "run")):  # the other knows of no engines
+        with pytest.raises(RuntimeError, match=r"still training: .*nothing to resume"):
+            handle.resume()
     until(training, status["step"] + 2)
     assert cluster.attach(tmp_path / "run").stop().status()["state"] == "stopped"
     training.wait()
@@ -65,6 +66,20 @@ def test_stop_ends_all_ranks_at_one_step_and_resume_goes_on_from_there(
     until(attached, step + 1)
     attached.stop().wait()
     assert list(training.progress()["step"]) == list(range(1, training.status()["step"] + 1))
+
+
+def test_a_finished_training_that_is_asked_for_again_is_left_as_it_is(
+    engines: Engines, points: ModuleType, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = points.run(steps=3)
+    engines.train(run, tmp_path / "run").wait()
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("*")}
+    again = engines.train(run, tmp_path / "run").wait()
+    assert again.status()["state"] == "finished"
+    assert "already has 3 of 3 steps; ask for more steps" in caplog.text
+    with pytest.raises(ValueError, match="already has 3 steps, and 2 are asked for"):
+        engines.train(points.run(steps=2), tmp_path / "run")
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("*")} == before
 
 
 def test_a_folder_of_another_run_is_refused_before_any_rank_is_asked(

@@ -111,3 +111,5 @@ def test_groups_name_their_cases():
     assert named("step tiramisu") == ["step tiramisu"]
     with pytest.raises(ValueError, match="there is no case 'stpe' to measure; there are ceiling, step"):
         named("stpe")
+    with pytest.raises(ValueError, match=r"no case 'step nonsense' to measure; there are step \w+(, step \w+)+$"):
+        named("step nonsense")

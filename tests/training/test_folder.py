@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 
-from climlab_dl.training.folder import RunFolder
+from climlab_dl.training.folder import RunFolder, checkpoint_of
 
 
 def report(step: int, **metrics: float) -> dict:
@@ -114,6 +114,20 @@ def test_a_damaged_file_of_a_folder_is_named(folder):
     folder.run_json.unlink()
     with pytest.raises(FileNotFoundError, match=r"has no run\.json"):
         folder.described()
+
+
+def test_a_folder_in_which_runs_lie_names_them(tmp_path):
+    for name in ("runs/a", "runs/b", "runs/study/c"):
+        RunFolder(tmp_path / name).begin("{}")
+    said = rf"{tmp_path}/runs is no run's folder, but one in which runs lie; name one of them: .*runs/a, .*b, .*study/c"
+    for ask in (lambda: RunFolder(tmp_path / "runs").status(), lambda: RunFolder(tmp_path / "runs").described(),
+                lambda: checkpoint_of(tmp_path / "runs")):  # fmt: skip
+        with pytest.raises(FileNotFoundError, match=said):
+            ask()
+    with pytest.raises(FileNotFoundError, match="a has no checkpoint yet"):
+        checkpoint_of(tmp_path / "runs" / "a")
+    with pytest.raises(TypeError, match="expected the path of a run's folder or of a checkpoint; found a int"):
+        checkpoint_of(3)  # pyright: ignore[reportArgumentType]
 
 
 def test_a_reader_that_follows_a_file_sees_what_one_sees_that_comes_late(folder):

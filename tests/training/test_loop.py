@@ -1,5 +1,8 @@
+import json
+import logging
 import math
 import os
+import shutil
 import signal
 import time
 from dataclasses import dataclass, replace
@@ -9,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from climlab_dl import reporting
 from climlab_dl.inference.detect import Detector, detect
 from climlab_dl.models.tiramisu import Tiramisu
 from climlab_dl.parallel.allreduce import Exchange
@@ -20,7 +24,7 @@ from climlab_dl.training.loop import train
 from climlab_dl.training.losses import SoftJaccard
 from climlab_dl.training.optimizers import SGD, Adam, Lamb, Larc
 from climlab_dl.training.precision import Precision
-from climlab_dl.training.run import Target
+from climlab_dl.training.run import Run, Target
 from climlab_dl.training.schedules import Cosine, Warmup
 from climlab_dl.training.summary import Summary
 
@@ -290,3 +294,78 @@ def test_a_caller_that_stops_taking_steps_leaves_a_stopped_run(tiny, tmp_path):
     steps.close()  # pyright: ignore[reportAttributeAccessIssue]
     assert RunFolder(tmp_path).status()["state"] == "stopped"
     assert time.time() - RunFolder(tmp_path).status()["time"] < 60
+
+
+def contents(folder) -> dict:
+    return {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("unit", ["steps", "epochs"])
+def test_a_finished_training_is_left_as_it_is_unless_more_is_asked_for(tiny, tmp_path, caplog, unit):
+    run = tiny(**{"steps": None, unit: 2})
+    list(train(run, tmp_path))
+    before = contents(tmp_path)
+    with caplog.at_level(logging.WARNING):
+        assert list(train(run, tmp_path)) == []
+    assert f"{tmp_path} already has 2 of 2 {unit}; ask for more {unit}" in caplog.text
+    with pytest.raises(ValueError, match=rf"already has 2 {unit}, and 1 are asked for; ask for more than 2 {unit}"):
+        list(train(replace(run, **{unit: 1}), tmp_path))
+    assert contents(tmp_path) == before
+    assert list(train(replace(run, **{unit: 3}), tmp_path))
+    assert RunFolder(tmp_path).status()["state"] == "finished"
+
+
+def test_a_training_that_its_target_ended_goes_on_when_asked_again(tiny, tmp_path):
+    run = tiny(steps=3, evaluate_every=1, target=Target(metric="iou_mean", at_least=0.0))
+    assert [report.step for report in train(run, tmp_path)] == [1]
+    assert [report.step for report in train(replace(run, target=None), tmp_path)] == [2, 3]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Signalled(ClimateArchive):
+    """An archive whose preparation is interrupted by a signal."""
+
+    number: int = 0
+
+    def prepare(self, seed: int, known: dict[str, Any] | None = None) -> Prepared:
+        os.kill(os.getpid(), self.number)
+        time.sleep(5)
+        raise AssertionError("the signal did nothing")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
+def test_a_signal_before_the_first_step_says_where_it_came(tiny, tmp_path, number):
+    before = signal.getsignal(number)
+    run = tiny()
+    run = replace(run, data=Signalled(source=run.data.source, channels=run.data.channels, number=number))
+    said = f"stopped by {number.name}, which came to rank 0 of 1, before the first step; train again"
+    with pytest.raises(KeyboardInterrupt, match=said):
+        next(train(run, tmp_path))
+    status = RunFolder(tmp_path).status()
+    assert (status["state"], status["message"].startswith(said)) == ("stopped", True)
+    assert signal.getsignal(number) is before
+    assert not (tmp_path / "lock").exists()
+
+
+def test_a_run_told_by_a_relative_path_is_found_from_any_folder(tiny, labelled, tmp_path, monkeypatch):
+    (tmp_path / "project").mkdir()
+    shutil.copy(labelled, tmp_path / "project" / "labelled.nc")
+    monkeypatch.chdir(tmp_path / "project")
+    run = tiny(steps=2)
+    run = replace(run, data=replace(run.data, source="labelled.nc"))
+    list(train(run, "runs/a"))
+    monkeypatch.chdir("/")
+    folder = RunFolder(tmp_path / "project" / "runs" / "a")
+    again = Run.from_json(folder.described())
+    assert isinstance(again.data, ClimateArchive)
+    assert again.data.held_out_snapshots().sizes["time"] == 8
+    list(train(replace(again, steps=3), folder.path))
+    reporting.report(folder.path, snapshots=1)
+    # Told anew, from where it was started; and where the whole project was moved to.
+    monkeypatch.chdir(tmp_path / "project")
+    list(train(replace(run, steps=4), "runs/a"))
+    (tmp_path / "project").rename(tmp_path / "moved")
+    monkeypatch.chdir(tmp_path / "moved")
+    list(train(replace(run, steps=5), "runs/a"))
+    assert RunFolder("runs/a").status()["step"] == 5
+    assert json.loads(RunFolder("runs/a").described())["data"]["source"] == "labelled.nc"

@@ -84,6 +84,11 @@ def test_a_killed_rank_costs_the_steps_since_the_checkpoint_and_nothing_else(mpi
     assert tables[0].equals(tables[1])
 
 
+def test_a_signal_before_the_first_step_is_told_by_the_rank_that_it_came_to(mpiexec, labelled, tmp_path):
+    with pytest.raises(AssertionError, match="stopped by SIGTERM, which came to rank 1 of 2, before the first step"):
+        mpiexec(2, SCRIPTS / "interrupted.py", str(labelled), str(tmp_path))
+
+
 def test_torchrun_starts_ranks_too(labelled, tmp_path):
     import subprocess
 

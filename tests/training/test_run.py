@@ -1,4 +1,5 @@
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 
@@ -97,3 +98,31 @@ def test_a_target_has_one_bound():
         Target(metric="iou_mean")
     assert Target(metric="a", at_most=0.5).reached({"a": 0.5})
     assert not Target(metric="a", at_least=0.5).reached({"a": 0.4})
+
+
+def test_data_that_lie_where_they_were_told_from_are_made_absolute_and_others_stay_as_told(tmp_path, monkeypatch):
+    def learning_from(source: Any) -> Run:
+        run = runs.small_deeplab("x")
+        return replace(run, data=replace(run.data, source=source))
+
+    here, away = tmp_path / "a", tmp_path / "b"
+    for folder in (here, away):
+        (folder / "cam5").mkdir(parents=True)
+    for name in ("1.nc", "2.nc"):
+        (here / "cam5" / name).touch()
+    told = {"cam5/*.nc": True, "cam5": True, ("cam5/1.nc", "cam5/2.nc"): True, "nowhere": False, "none/*.nc": False}
+    for source, there in told.items():
+        monkeypatch.chdir(here)
+        text = learning_from(source).to_json()
+        monkeypatch.chdir(away)
+        found = Run.from_json(text)
+        each = (source,) if isinstance(source, str) else source
+        absolute = tuple(str(here / one) if there else one for one in each)
+        assert found.data.source == (absolute if isinstance(source, tuple) else absolute[0])
+        assert differences(text, found.to_json()) == []
+    monkeypatch.chdir(here)
+    relative, absolute = learning_from("cam5").to_json(), learning_from(str(here / "cam5")).to_json()
+    assert "started_in" in relative
+    assert "started_in" not in absolute
+    assert differences(relative, absolute) == []
+    assert differences(relative, learning_from(str(away / "cam5")).to_json()) == ["data"]

@@ -7,6 +7,7 @@ import pytest
 
 from climlab_dl import runs
 from climlab_dl.training.folder import RunFolder
+from climlab_dl.training.summary import Summary
 
 
 def write(
@@ -89,3 +90,20 @@ def test_a_sorted_or_filtered_table_still_shows_itself_so(tmp_path: Path) -> Non
     table = runs.table(tmp_path).sort_values("best", ascending=False)
     assert table._repr_html_().index(">b<") < table._repr_html_().index(">a<")
     assert "click to sort" in table[["state", "best"]].head(1)._repr_html_()
+
+
+def test_the_rate_is_not_that_of_a_last_interval_of_a_step(tmp_path: Path) -> None:
+    write(tmp_path / "a", 0.1, [0.1, 0.2])
+    folder = RunFolder(tmp_path / "a")
+    row = {"step": 20, "steps": 21, "epoch": 1, "loss": 0.5, "learning_rate": 0.1, "metrics": {}}
+    for rate in (4.2, 4.1, 90.0):
+        folder.append_progress({**row, "rate": rate, "seconds": 61.0})
+    # The median of 4, 4, 4.2, 4.1 and 90.
+    assert runs.table(tmp_path / "a").loc["a", "rate"] == 4.1
+    assert Summary.of(folder.status(), folder.progress()).rate == 4.1
+
+
+def test_from_where_a_run_was_started_is_no_difference(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        RunFolder(tmp_path / name).begin(json.dumps({"class": "x.Run", "started_in": name}))
+    assert "started_in" not in runs.table(tmp_path)

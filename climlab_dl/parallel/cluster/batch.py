@@ -15,8 +15,12 @@ def main() -> int:
     from climlab_dl.training.run import Run
 
     folder = RunFolder(sys.argv[1])
-    for _ in train(Run.from_json(folder.described()), folder.path):
-        pass
+    try:
+        for _ in train(Run.from_json(folder.described()), folder.path):
+            pass
+    except KeyboardInterrupt as interrupt:  # a signal before the first step
+        print(interrupt, file=sys.stderr)
+        return UNFINISHED
     return UNFINISHED if folder.status()["message"].startswith("stopped by SIG") else 0
 
 

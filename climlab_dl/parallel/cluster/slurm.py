@@ -138,15 +138,17 @@ def submit(run: Any, folder: str | Path, slurm: Slurm) -> Training:
     FileNotFoundError
         If this machine has no sbatch.
     ValueError
-        If the run has parts that are not this package's.
+        If the run has parts that are not this package's, or the folder holds another run or more steps.
     RuntimeError
         If Slurm refuses the job, with its words.
     """
-    from climlab_dl.training.run import Run
+    from climlab_dl.training.run import Run, has_steps_left
 
     check_here("sbatch")
     Run.from_json(run.to_json())
     target = RunFolder(folder)
+    if not has_steps_left(run, target):
+        return Training(target.path)
     target.begin(run.to_json())
     path = target.path / "job.sbatch"
     path.write_text(script(target.path, slurm), encoding="utf-8")

@@ -66,13 +66,16 @@ class Training:
             self._begin(engines)
 
     def _begin(self, engines: "Engines") -> None:
-        from climlab_dl.training.run import check_resumable
+        from climlab_dl.training.run import has_steps_left
 
-        check_resumable(self.run, self.folder)
+        left = has_steps_left(self.run, self.folder)
         self._error, self.restarts = None, 0
-        self.folder.begin(self.run.to_json())
         # Not the thread itself: an interrupted Thread.join() takes a running thread for ended (Python 3.11).
         self._ended = threading.Event()
+        if not left:
+            self._ended.set()
+            return
+        self.folder.begin(self.run.to_json())
         engines.engage(self)
         threading.Thread(target=self._follow, args=(engines, self._ended), name="training", daemon=True).start()
 
@@ -212,11 +215,14 @@ class Training:
             If there are no engines to continue on, or the run holds a part that is neither this package's nor in
             ``allow``.
         """
+        if self.active():
+            raise RuntimeError(
+                f"{self.folder.path} is still training: {self.summary()}. There is nothing to resume; stop() ends it, "
+                "live.watch(training) shows it"
+            )
         engines = engines or self._engines
         if engines is None:
             raise ValueError("this training was started elsewhere: pass engines=cluster.start(...) to continue it here")
-        if self.active():
-            raise RuntimeError(f"{self.folder.path} is still training: {self.summary()}")
         if self.run is None:
             from climlab_dl.training.run import Run
 
