@@ -1,8 +1,10 @@
 """What happens to a training when something breaks: each fault for real, on two ranks of this machine.
 
     python benchmarks/faults.py [--cycles 50]
+    python benchmarks/faults.py --fault exception --out /tmp/faults.md
 
-writes benchmarks/faults.md. A small Tiramisu trains on a seeded atmosphere and checkpoints every fifth step.
+writes benchmarks/faults.md, or some of the faults elsewhere. A small Tiramisu trains on a seeded atmosphere and
+checkpoints every fifth step.
 """
 
 import argparse
@@ -19,7 +21,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -211,6 +213,33 @@ def cycles(count: int) -> Row:
     return Row(fault=f"{count} start/stop cycles", happened=happened, lost="-")
 
 
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """What a fault is tried on."""
+
+    run: runs.Run
+    source: Path
+    folder: Path
+    cycles: int
+
+
+FAULTS: dict[str, Callable[[Place], Row | None]] = {
+    "rank 1": lambda at: killed(at.run, at.folder, "rank 1", lambda trial: trial.engines.reports[1].pid),
+    "rank 0": lambda at: killed(at.run, at.folder, "rank 0", lambda trial: trial.engines.reports[0].pid),
+    "controller": lambda at: killed(at.run, at.folder, "the controller", lambda trial: trial.engines.controller_pid),
+    "exception": lambda at: exception_on_one_rank(at.run, at.folder),
+    "interrupt": lambda at: interrupted_rank(at.run, at.folder),
+    "watching": lambda at: interrupted_watching(at.run, at.folder),
+    "kernel interrupted": lambda at: ended_kernel(at.source, at.folder, signal.SIGINT),
+    "kernel killed": lambda at: ended_kernel(at.source, at.folder, signal.SIGKILL),
+    "detached": lambda at: detached_kernel(at.source, at.folder),
+    "network": lambda at: network_cut(at.run, at.folder),
+    "ports": lambda at: ports_taken(at.run, at.folder),
+    "disk": lambda at: disk_full(at.run, at.folder),
+    "cycles": lambda at: cycles(at.cycles),
+}
+
+
 def write(rows: list[Row], path: Path) -> None:
     lines = [
         "# Faults",
@@ -232,32 +261,19 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where a shell has started this with &
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cycles", type=int, default=50)
-    count = parser.parse_args().cycles
+    parser.add_argument("--fault", choices=FAULTS, action="append", help="only these (default all)")
+    parser.add_argument("--out", type=Path, default=Path(__file__).with_name("faults.md"))
+    asked = parser.parse_args()
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         source = archive.save(synthetic.atmosphere(times=12, shape=(24, 48), seed=0), folder / "atmosphere.nc")
-        run = tiny_run(source)
-        faults: list[Callable[[], Row | None]] = [
-            lambda: killed(run, folder / "rank1", "rank 1", lambda trial: trial.engines.reports[1].pid),
-            lambda: killed(run, folder / "rank0", "rank 0", lambda trial: trial.engines.reports[0].pid),
-            lambda: killed(run, folder / "controller", "the controller", lambda trial: trial.engines.controller_pid),
-            lambda: exception_on_one_rank(run, folder / "exception"),
-            lambda: interrupted_rank(run, folder / "interrupt"),
-            lambda: interrupted_watching(run, folder / "watching"),
-            lambda: ended_kernel(source, folder / "terminated", signal.SIGINT),
-            lambda: ended_kernel(source, folder / "kernel", signal.SIGKILL),
-            lambda: detached_kernel(source, folder / "detached"),
-            lambda: network_cut(run, folder / "network"),
-            lambda: ports_taken(run, folder / "ports"),
-            lambda: disk_full(run, folder / "full"),
-            lambda: cycles(count),
-        ]
-        for fault in faults:
-            if row := fault():
+        for number, name in enumerate(asked.fault or FAULTS):
+            place = Place(run=tiny_run(source), source=source, folder=folder / str(number), cycles=asked.cycles)
+            if row := FAULTS[name](place):
                 rows.append(row)
                 print(row, flush=True)
-                write(rows, Path(__file__).with_name("faults.md"))
+                write(rows, asked.out)
 
 
 if __name__ == "__main__":

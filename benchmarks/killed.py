@@ -5,7 +5,7 @@
 
 Two ranks train a tiny network with dropout and batch normalisation for as long as it takes to be killed that often,
 with a checkpoint every second step. The same training without kills follows, and the last checkpoints are compared bit
-by bit.
+by bit, the losses of all steps by number.
 """
 
 import argparse
@@ -37,8 +37,10 @@ def main() -> None:
     """Kill, resume, compare."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--kills", type=int, default=20, help="how often (default 20)")
-    kills = options.parse_args().kills
-    steps, chance = 3 * kills + 2, random.Random(7)  # noqa: S311
+    options.add_argument("--seed", type=int, default=7, help="of ranks and steps (default 7)")
+    asked = options.parse_args()
+    kills, chance = asked.kills, random.Random(asked.seed)  # noqa: S311
+    steps = 3 * kills + 2
     with tempfile.TemporaryDirectory() as scratch:
         labelled = archive.save(synthetic.atmosphere(times=24, shape=(16, 32), seed=3), Path(scratch) / "labelled.nc")
         killed, whole = RunFolder(Path(scratch) / "killed"), RunFolder(Path(scratch) / "whole")
@@ -53,9 +55,12 @@ def main() -> None:
         alone = train(labelled, whole.path, steps)
         ours, theirs = (load(folder.latest() or "")["model"] for folder in (killed, whole))
         differ = [name for name in ours if not torch.equal(ours[name], theirs[name])]
+        told, expected = (folder.progress()[["step", "epoch", "loss"]] for folder in (killed, whole))
         print(f"{kills} kills in {time.monotonic() - began:.0f} s; last runs ended with {resumed} and {alone}")
         print(f"{len(ours)} tensors after {steps} steps, of which {len(differ)} differ {differ}")
-        sys.exit(bool(differ or resumed or alone))
+        print(f"{len(told)} steps reported, with losses {'' if told.equals(expected) else 'NOT '}as without kills")
+        if differ or resumed or alone or not told.equals(expected):
+            sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """How long a slider step and a static map take on 1,000 snapshots of 768 x 1152.
 
     python benchmarks/maps.py --archive /tmp/fine.nc --snapshots 1000
+    python benchmarks/maps.py --archive /tmp/coarse.nc --snapshots 12 --rows 48 --case static    # a toy
 
 writes the archive if it is not there (2.7 GB), serves the explorer to a headless Chromium as a notebook's kernel would,
 and times steps from the slider's change until the picture is drawn; then the same in a page without a kernel, and the
@@ -24,7 +25,7 @@ import xarray as xr
 
 from climlab_dl import archive, maps
 
-SHAPE = (768, 1152)
+CASES = ("kernel", "page", "static")
 PORT = 5987
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 # From the slider's change to the frame after the one in which the page's script has drawn.
@@ -39,10 +40,11 @@ STEP = """step => new Promise(done => {
 })"""
 
 
-def write(path: Path, snapshots: int) -> None:
+def write(path: Path, snapshots: int, rows: int) -> None:
     """Write fine fields and masks: the sample's vapour on a finer grid, moved east by a cell a snapshot."""
-    lat = (np.arange(SHAPE[0]) + 0.5) * 180 / SHAPE[0] - 90
-    lon = np.arange(SHAPE[1]) * 360 / SHAPE[1]
+    columns = rows * 3 // 2
+    lat = (np.arange(rows) + 0.5) * 180 / rows - 90
+    lon = np.arange(columns) * 360 / columns
     coarse = archive.open(archive.sample()).TMQ.isel(time=0).load()
     closed = xr.concat([coarse, coarse.isel(lon=[0]).assign_coords(lon=[360.0])], dim="lon")
     fine = closed.interp(lat=np.clip(lat, *coarse.lat.values[[0, -1]]), lon=lon).values
@@ -56,7 +58,7 @@ def write(path: Path, snapshots: int) -> None:
             file.createVariable(name, "f8", (name,))[:] = values
         file["time"].units = "hours since 2001-01-01"
         file["lat"].units, file["lon"].units = "degrees_north", "degrees_east"
-        chunks = {"dimensions": ("time", "lat", "lon"), "chunksizes": (1, *SHAPE)}
+        chunks = {"dimensions": ("time", "lat", "lon"), "chunksizes": (1, rows, columns)}
         vapour, classes = file.createVariable("TMQ", "i2", **chunks), file.createVariable("mask", "i1", **chunks)
         vapour.scale_factor, vapour.units = 0.01, "kg m-2"
         vapour.set_auto_scale(False)
@@ -116,32 +118,50 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--archive", type=Path, default=Path("fine.nc"))
     options.add_argument("--snapshots", type=int, default=1000)
-    options.add_argument("--serve", type=int, default=0)
-    chosen = options.parse_args()
-    if not chosen.archive.exists():
-        write(chosen.archive, chosen.snapshots)
-    if chosen.serve:
-        serve(chosen.archive, chosen.serve)
+    options.add_argument("--rows", type=int, default=768, help="of the grid; columns are 3/2 of it (default 768)")
+    options.add_argument("--case", choices=CASES, action="append", help="only these (default all)")
+    options.add_argument("--serve", type=int, default=0, help=argparse.SUPPRESS)
+    asked = options.parse_args()
+    if not asked.archive.exists():
+        write(asked.archive, asked.snapshots, asked.rows)
+    if asked.serve:
+        serve(asked.archive, asked.serve)
         return
     print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}\n")
     print("| | best ms | median ms | 90 % ms | CPU ms | load |\n|---|---|---|---|---|---|")
-    command = [sys.executable, __file__, "--archive", str(chosen.archive), "--serve", str(PORT)]
+    for case in asked.case or CASES:
+        {"kernel": with_kernel, "page": in_page, "static": statically}[case](asked.archive, asked.snapshots)
+
+
+def with_kernel(path: Path, snapshots: int) -> None:
+    """Time steps that a kernel reads for the page."""
+    command = [sys.executable, __file__, "--archive", str(path), "--serve", str(PORT)]
     with subprocess.Popen(command) as server:
         try:
             while not answers(PORT):
                 time.sleep(1)
             taken, processor = steps(f"http://127.0.0.1:{PORT}/", list(range(20, 60, 2)))
-            told(f"slider step, {chosen.snapshots} snapshots, kernel", taken, processor)
+            told(f"slider step, {snapshots} snapshots, kernel", taken, processor)
         finally:
             server.terminate()
-    fields = archive.open(chosen.archive)
-    page = maps.explore(fields, fields.mask, channels=["TMQ"], times=8).save(chosen.archive.with_suffix(".html"))
+
+
+def in_page(path: Path, snapshots: int) -> None:
+    """Time steps of snapshots that the page holds."""
+    fields = archive.open(path)
+    page = maps.explore(fields, fields.mask, channels=["TMQ"], times=8).save(path.with_suffix(".html"))
     told("slider step, 8 snapshots in the page", *steps(page.resolve().as_uri(), [1, 2, 3, 4, 5, 6, 7, 1, 2, 3]))
-    for name, chosen_steps in (("first", range(1)), ("second to sixth", range(1, 6))):
+
+
+def statically(path: Path, snapshots: int) -> None:
+    """Time maps that are drawn as pictures."""
+    fields = archive.open(path)
+    for name, chosen in (("first", range(1)), ("second to sixth", range(1, 6))):
         taken, began = [], spent()
-        for step in chosen_steps:
+        for step in chosen:
             since = time.perf_counter()
-            maps.static(fields, fields.mask, channel="TMQ", time=100 + step, path=chosen.archive.with_suffix(".png"))
+            place = snapshots // 2 + step
+            maps.static(fields, fields.mask, channel="TMQ", time=place, path=path.with_suffix(".png"))
             taken.append(1000 * (time.perf_counter() - since))
         told(f"static Robinson, {name}", taken, 1000 * (spent() - began) / len(taken))
 

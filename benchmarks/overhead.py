@@ -1,6 +1,6 @@
 """Cost of driving a training from a notebook: the same run on engines that are watched, and under plain mpiexec.
 
-    python benchmarks/overhead.py [--pairs 5]
+    python benchmarks/overhead.py [--pairs 5] [--out overhead.md]
 
 writes benchmarks/overhead.md. The two take turns, so that what else the machine does falls on both alike.
 """
@@ -115,10 +115,12 @@ def compare(engines: Engines, size: Size, pairs: int, scratch: Path) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=5)
-    pairs = parser.parse_args().pairs
+    parser.add_argument("--out", type=Path, default=Path(__file__).with_suffix(".md"))
+    asked = parser.parse_args()
+    pairs = asked.pairs
     with tempfile.TemporaryDirectory() as scratch, cluster.start(ranks=2, threads=1) as engines:
         rows = "".join(compare(engines, size, pairs, Path(scratch)) for size in SIZES)
-    Path(__file__).with_suffix(".md").write_text(
+    asked.out.write_text(
         f"# Driving a training from a notebook\n\n{made_by('overhead.py')}\n"
         f"The same run (small Tiramisu, two ranks) {pairs} times by turns on engines that `live.watch` follows in a\n"
         "terminal, and under plain `mpiexec`; milliseconds a step. On a busy machine only processor time tells.\n\n"

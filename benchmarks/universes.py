@@ -21,6 +21,7 @@ from climlab_dl.cosmology import simulate, spectrum, volumes
 
 REDSHIFTS = {"today": (0.0,), "four": (0.0, 0.5, 1.5, 3.0)}
 BATCH = 8
+PRESET = "laptop"
 
 
 def main() -> None:
@@ -44,7 +45,7 @@ def make(arguments: argparse.Namespace) -> None:
     from mpi4py import MPI
 
     world = MPI.COMM_WORLD
-    design = simulate.design(arguments.universes, seed=arguments.seed, preset=simulate.laptop())
+    design = simulate.design(arguments.universes, seed=arguments.seed, preset=getattr(simulate, PRESET)())
     folder = arguments.folder / ("more" if arguments.seed else "universes")
     for number, _ in enumerate(simulate.share(design, folder, world.rank, world.size), 1):
         if number % 50 == 0 and world.rank == 0:

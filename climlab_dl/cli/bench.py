@@ -78,7 +78,7 @@ def _measure(
         cases = named(group)
     found, path = [], Path()
     folder = out or (_CHECKOUT / "benchmarks" / "results" if (_CHECKOUT / ".git").exists() else Path())
-    record = begin(f"climlab-dl bench {group}{' --short' * (size == 'short')}", threads)
+    record, began = begin(f"climlab-dl bench {group}{' --short' * (size == 'short')}", threads), time.monotonic()
     for number, case in enumerate(cases, 1):
         start = time.monotonic()
         launcher = (mpiexec(), "-n", str(ranks)) if case.startswith("allreduce") else ()
@@ -92,4 +92,5 @@ def _measure(
     else:
         print(f"{record.machine}, {record.date} UTC, commit {record.commit}, load {record.load}")
         print(record.table().to_string(float_format="%.3g", na_rep=""))
-    print(f"record: {path}", file=sys.stderr)
+    minutes, seconds = divmod(round(time.monotonic() - began), 60)
+    print(f"{len(cases)} case{'s' * (len(cases) > 1)} in {minutes} min {seconds} s; record: {path}", file=sys.stderr)
