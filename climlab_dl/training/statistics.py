@@ -1,6 +1,7 @@
 """Mean, spread and range of every channel, and how common each class is: one streaming pass, merged exactly."""
 
 import functools
+import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -142,7 +143,9 @@ class Statistics:
 
     def save_deepcam(self, path: Path | str) -> None:
         """Write DeepCAM's ``stats.h5``: climate/{count, mean, sqmean, minval, maxval}, float32."""
-        with beside(Path(path)) as new, h5py.File(new, "w") as file:
+        # In memory first: of a file that the system cuts short HDF5 complains once for every object, to nobody.
+        content = io.BytesIO()
+        with h5py.File(content, "w") as file:
             group = file.create_group("climate")
             group["count"] = np.float32(self.count)
             for name, values in (
@@ -152,6 +155,8 @@ class Statistics:
                 ("maxval", self.maximum),
             ):
                 group[name] = values.astype(np.float32)
+        with beside(Path(path)) as new:
+            new.write_bytes(content.getvalue())
 
     @classmethod
     def load_deepcam(cls, path: Path | str, channels: Sequence[str], file_channels: Sequence[str]) -> "Statistics":

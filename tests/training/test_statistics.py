@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import h5py
 import numpy as np
 import pytest
@@ -92,3 +95,22 @@ def test_a_file_of_something_else_is_refused(tmp_path):
         file.create_group("climate")["mean"] = np.zeros(2)
     with pytest.raises(ValueError, match="climate/count"):
         Statistics.load_deepcam(tmp_path / "other.h5", NAMES, NAMES)
+
+
+def test_statistics_that_no_file_may_hold_are_refused_in_one_message(tmp_path):
+    code = """if True:
+        import resource, numpy as np
+        from climlab_dl.training.statistics import Statistics
+        found = Statistics.of(np.ones((2, 4, 4), np.float32), ("TMQ", "PSL"))
+        for limit in (0, 1000, 2000):
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+            try:
+                found.save_deepcam("stats.h5")
+            except OSError as error:
+                print(error)
+    """
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    said = "stats.h5 cannot be written: no file may grow larger here (ulimit -f)"
+    assert [line.startswith(said) for line in done.stdout.splitlines()] == [True] * 3
+    assert list(tmp_path.iterdir()) == []
