@@ -17,9 +17,13 @@ from climlab_dl.performance.flops import count
 from climlab_dl.performance.measure import measure
 from climlab_dl.performance.steps import PUBLISHED, updates
 
-# Networks of half a gigabyte, and ranks, have their turn elsewhere; they are cases of the same functions.
-HERE = [name for name in CASES if name.split()[0] != "allreduce" and name.split()[-1] not in ("deeplab", "cosmoflow")]
-HERE = [name for name in HERE if name not in ("step deepcam", "detect deepcam")]
+# Ranks have their turn below.
+LARGE = ("step deeplab", "step deepcam", "step cosmoflow", "detect deepcam")
+HERE = [
+    pytest.param(name, marks=pytest.mark.slow) if name in LARGE else name
+    for name in CASES
+    if name.split()[0] != "allreduce"
+]
 
 # The layers of the small networks and of CosmoFlow that look at the samples themselves.
 FIRST = ("stem.conv", "encoder.root", "decoder.head.input.0.conv", "convolutions.0.conv")
@@ -93,8 +97,9 @@ def test_a_staged_sample_is_what_lies_on_the_nodes_disk(tmp_path):
 
 
 @pytest.mark.mpi
-def test_ranks_exchange_a_whole_gradient():
-    found = measure_alone("allreduce flat", "toy", 1, launcher=(mpiexec(), "-n", "2"))
+@pytest.mark.parametrize("name", ["allreduce flat", "allreduce fp16"])
+def test_ranks_exchange_a_whole_gradient(name):
+    found = measure_alone(name, "toy", 1, launcher=(mpiexec(), "-n", "2"))
     # DeepLab.small() has as many parameters, of four bytes each.
     parameters = sum(weights.numel() for weights in DeepLab.small().build(16, 3).parameters())
     assert found.notes == {"ranks": 2, "gradient_bytes": 4 * parameters}
