@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from climlab_dl.parallel import ranks
+from climlab_dl.parallel.memory import give_back
 from climlab_dl.training.folder import RunFolder
 from climlab_dl.training.run import Run
 from climlab_dl.training.session import Session
@@ -74,6 +75,8 @@ def train(run: Run, folder: Path | str) -> Iterator[Progress]:
         while session.going:
             began, error, loss = time.monotonic(), None, 0.0
             session.exchange.begin()
+            if getattr(run.model, "recompute", False):
+                give_back()  # memory counts for more than time
             try:
                 for values, target in session.micro_batches():
                     with session.precision.autocast(session.device):

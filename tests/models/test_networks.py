@@ -179,6 +179,18 @@ def test_computing_again_for_the_gradient_changes_nothing(name):
     assert all(torch.equal(a, b) for a, b in zip(states[0].values(), states[1].values(), strict=True))
 
 
+@pytest.mark.parametrize("name", VOLUMES)
+def test_volumes_in_slabs_give_the_same_gradients(name):
+    found = []
+    for again in (False, True):
+        torch.manual_seed(0)
+        network = replace(VOLUMES[name], recompute=again).build(2, 3).double()
+        network(example(name).double()).square().mean().backward()
+        found.append([p.grad for p in network.parameters()])
+    for kept, recomputed in zip(*found, strict=True):
+        torch.testing.assert_close(recomputed, kept)
+
+
 @every
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_gives_nearly_the_same(name, dtype):
