@@ -145,9 +145,7 @@ def fit(
     return Posterior(summaries=network, low=low, high=high, likelihood=likelihood, method=method_used)
 
 
-def draw(
-    posterior: Posterior, volume: Volume | str | Path | Sequence[Volume | str | Path], n: int = 10_000, seed: int = 0
-) -> pd.DataFrame:
+def draw(posterior: Posterior, volume: volumes.Source, n: int = 10_000, seed: int = 0) -> pd.DataFrame:
     """Draw from the posterior of one universe, or of several that share their parameters.
 
     A warning says so where the files of several tell that their parameters differ.
@@ -177,9 +175,7 @@ def draw(
     return draws
 
 
-def log_prob(
-    posterior: Posterior, volume: Volume | str | Path | Sequence[Volume | str | Path], parameters: pd.DataFrame
-) -> Array:
+def log_prob(posterior: Posterior, volume: volumes.Source, parameters: pd.DataFrame) -> Array:
     """Log-density of parameters given a volume, or several that share them.
 
     Parameters
@@ -262,12 +258,14 @@ def _split(network: Summaries) -> dict[str, list[Path]]:
     return data.files() if isinstance(data, Universes) else {"training": [], "calibration": [], "held_out": []}
 
 
-def _summaries(posterior: Posterior, volume: Volume | str | Path | Sequence[Volume | str | Path]) -> Array:
+def _summaries(posterior: Posterior, volume: volumes.Source) -> Array:
     summaries, told = [], {}
     for one in volumes.open(volume):
         summaries.append(posterior.summary(one))
         if one.physical is not None:
             told.setdefault(tuple(np.round(one.physical, 6).tolist()), one.source.name)
+    if not summaries:
+        raise ValueError("there is no volume to draw the posterior of; give one, its file, or several")
     if len(told) > 1:
         log.warning(
             "%s: volumes that are drawn from together are taken to share their parameters, but the files tell %d sets "

@@ -5,7 +5,7 @@ import pytest
 
 from climlab_dl.cosmology import volumes
 from climlab_dl.cosmology.volumes import Volume
-from climlab_dl.inference import calibration
+from climlab_dl.inference import calibration, posterior
 from climlab_dl.inference.densities import LinearLikelihood
 from climlab_dl.inference.posterior import Posterior
 
@@ -70,6 +70,12 @@ def test_volumes_in_memory_are_checked_as_their_files_are(universes):
     expected = calibration.check(fitted(0.1), universes, draws=50)
     for given in (read, iter(read), [universes / "universe_00000.h5", *read[1:]]):
         np.testing.assert_array_equal(calibration.check(fitted(0.1), given, draws=50).draws, expected.draws)
+
+
+def test_the_posterior_of_no_volume_is_refused():
+    for nothing in ([], iter(())):
+        with pytest.raises(ValueError, match="there is no volume to draw the posterior of; give one, its file"):
+            posterior.draw(fitted(0.1), nothing)
 
 
 @pytest.mark.parametrize("nonsense", [3, [3], None])

@@ -130,7 +130,7 @@ def a_file_that_is_cut_short_ends_all_ranks_naming_it() -> None:
         files[3].write_bytes(whole)
     ranks.barrier("the file is whole")
     error = error_of(tiny(archive, data=data, steps=20, evaluate_every=20), out / "cut later", cut=files[:17])
-    assert "was replaced or changed since it was opened" in str(error), error
+    assert "was replaced or changed since it was opened" in str(error) or "cannot be read" in str(error), error
     assert str(folder) in str(error), error
 
 
