@@ -15,15 +15,17 @@ import argparse
 import importlib.util
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
 import torch
 from models import peak_kib, plain
-from torch import Tensor, nn
+from torch import nn
 
 from climlab_dl.models import cosmoflow, tiramisu
 from climlab_dl.models.cosmoflow import CosmoFlow
@@ -31,7 +33,9 @@ from climlab_dl.models.deeplab import DeepLab
 from climlab_dl.models.fold import fold
 from climlab_dl.models.tiramisu import Tiramisu
 from climlab_dl.parallel.memory import give_back, keep_freed
+from climlab_dl.performance import ceilings
 from climlab_dl.performance.flops import count
+from climlab_dl.performance.measure import Work
 
 MAP, VOLUME = (768, 1152), (128, 128, 128)
 CASES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
@@ -107,30 +111,35 @@ def step() -> tuple[float, float]:
     return Side.here.step(), (peak_kib() - Side.here.before) / 1024
 
 
-def gemm() -> float:
-    """GFLOP/s of a matrix multiplication of 2048 x 2048 x 2048, the best of three."""
-    a: Tensor = torch.randn(2048, 2048)
-    taken = []
+def bound(work: Callable[[torch.device], Work]) -> float:
+    """GFLOP/s of what bounds a network, the best of three."""
+    ready, taken = work(torch.device("cpu")), []
     for _ in range(3):
         start = time.process_time()
-        torch.mm(a, a)
+        ready.call()
         taken.append(time.process_time() - start)
-    return 2 * 2048**3 / min(taken) / 1e9
+    return ready.flops / min(taken) / 1e9
 
 
-def compare(case: str, reference: Path | None, rounds: int) -> str:
+@contextmanager
+def process(case: str, reference: Path | None, ours: bool, infer: bool = False) -> Iterator[ProcessPoolExecutor]:
+    """Put one side into a process."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as one:
+        one.submit(begin, case, reference, ours, infer).result()
+        yield one
+
+
+def compare(case: str, reference: Path | None, rounds: int, apart: bool) -> str:
     """One row: reference and ours in turns."""
-    context = get_context("spawn")
     seconds: dict[bool, list[float]] = {False: [], True: []}
-    peaks = {}
-    with ProcessPoolExecutor(1, mp_context=context) as theirs, ProcessPoolExecutor(1, mp_context=context) as mine:
-        sides = {False: theirs, True: mine}
-        for ours, process in sides.items():
-            process.submit(begin, case, reference, ours, False).result()
-        for _ in range(rounds):
-            for ours, process in sides.items():
-                taken, peaks[ours] = process.submit(step).result()
-                seconds[ours].append(taken)
+    peaks = {False: 0.0, True: 0.0}
+    with ExitStack() as both:
+        sides = {} if apart else {o: both.enter_context(process(case, reference, o)) for o in (False, True)}
+        for ours in (False, True) * rounds:
+            with process(case, reference, ours) if apart else nullcontext(sides[ours]) as side:
+                taken, peak = side.submit(step).result()
+            seconds[ours].append(taken)
+            peaks[ours] = max(peaks[ours], peak)
     flops = count(CASES[case][0](), CASES[case][1]).training
     best = {ours: min(all_) for ours, all_ in seconds.items()}
     medians = {ours: statistics.median(all_) for ours, all_ in seconds.items()}
@@ -142,16 +151,21 @@ def compare(case: str, reference: Path | None, rounds: int) -> str:
 
 
 def infer(case: str, rounds: int) -> str:
-    """One row: inference and matrix multiplication in turns."""
+    """One row: inference in turns with matrix multiplication and convolution."""
     flops = count(CASES[case][0](), CASES[case][1]).forward
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as mine:
-        mine.submit(begin, case, None, True, True).result()
-        ceiling, taken = [], []
+    bounds = (ceilings.gemm, partial(ceilings.convolution, channels_last=True))
+    reached: list[list[float]] = [[], []]
+    taken = []
+    with process(case, None, True, infer=True) as mine:
         for _ in range(rounds):
-            ceiling.append(mine.submit(gemm).result())
+            for work, rates in zip(bounds, reached, strict=True):
+                rates.append(mine.submit(bound, work).result())
             taken.append(mine.submit(step).result()[0])
-    rate = flops / min(taken) / 1e9
-    return f"| {case} | {min(taken):.2f} | {rate:.0f} | {max(ceiling):.0f} | {rate / max(ceiling):.2f} |"
+    rate, (products, convolutions) = flops / min(taken) / 1e9, map(max, reached)
+    return (
+        f"| {case} | {min(taken):.2f} | {rate:.0f} | {products:.0f} | {rate / products:.2f} | "
+        f"{convolutions:.0f} | {rate / convolutions:.2f} |"
+    )
 
 
 def main() -> None:
@@ -159,15 +173,18 @@ def main() -> None:
     options.add_argument("--case", choices=list(CASES), action="append", help="only these (default all)")
     options.add_argument("--reference", type=Path, help="folder deepcam/src/deepCam of a clone of mlcommons/hpc")
     options.add_argument("--rounds", type=int, default=3, help="steps of each kind (default 3)")
-    options.add_argument("--infer", action="store_true", help="inference beside matrix multiplication instead")
+    options.add_argument("--infer", action="store_true", help="inference beside what bounds it instead")
+    options.add_argument("--apart", action="store_true", help="a process for each step, if memory cannot hold both")
     asked = options.parse_args()
     if asked.infer:
-        print("| inference | CPU s | GFLOP/s | GEMM | ratio |\n|---|---|---|---|---|")
+        print(
+            "| inference | CPU s | GFLOP/s | matrices | ratio | convolutions | ratio |\n|---|---|---|---|---|---|---|"
+        )
     else:
         print("| training step | reference CPU s | ours | ratio | GFLOP/s | reference MiB | ours | ratio |")
         print("|---|---|---|---|---|---|---|---|")
     for case in asked.case or CASES:
-        row = infer(case, asked.rounds) if asked.infer else compare(case, asked.reference, asked.rounds)
+        row = infer(case, asked.rounds) if asked.infer else compare(case, asked.reference, asked.rounds, asked.apart)
         print(row, flush=True)
 
 
