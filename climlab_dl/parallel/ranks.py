@@ -21,6 +21,8 @@ from climlab_dl.parallel.memory import keep_freed
 from climlab_dl.parallel.mpi import World
 
 _world: World | None = None
+# Trainings one after the other find theirs again: each holds sockets and threads until the ranks part.
+_groups: dict[tuple[int, ...], dist.ProcessGroup] = {}
 
 
 def join(*, timeout: float = 600.0) -> World:
@@ -52,6 +54,7 @@ def join(*, timeout: float = 600.0) -> World:
 def leave() -> None:
     """Close the connections that :func:`join` opened; a rank still waiting for this one gets a ConnectionError."""
     global _world
+    _groups.clear()
     meeting.part()
     _world = None
 
@@ -94,10 +97,13 @@ def device() -> torch.device:
 
 
 def group(members: list[int]) -> dist.ProcessGroup:
-    """Make a group of some ranks, of which only its members need to know; its collectives have the ranks' timeout."""
-    made = dist.new_group(members, timeout=meeting.timeout(), use_local_synchronization=True)
-    assert isinstance(made, dist.ProcessGroup)
-    return made
+    """Return the group of some ranks, made once; only its members need to know, and it has the ranks' timeout."""
+    key = tuple(members)
+    if key not in _groups:
+        made = dist.new_group(members, timeout=meeting.timeout(), use_local_synchronization=True)
+        assert isinstance(made, dist.ProcessGroup)
+        _groups[key] = made
+    return _groups[key]
 
 
 @contextlib.contextmanager
