@@ -1,8 +1,6 @@
 """Benchmarks still run, at the size of a toy: what they measure is recorded beside them, not asserted here.
 
-Those that start trainings on ranks to break or compare them (faults, killed, overhead, trials) or train for a study
-(universes) take minutes at any size, and maps drives a browser through an archive; their parts are tested in
-tests/parallel, tests/training, tests/inference and tests/plot.
+Of the faults one is tried, the others in tests/parallel; of the maps the static ones, the explorer in tests/browser.
 """
 
 import importlib
@@ -50,6 +48,58 @@ def test_detection_is_measured_killed_and_repeated(benchmark, tmp_path):
     assert "10 files" in said
     assert "all 10 are byte-equal" in said
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+@pytest.mark.mpi
+def test_killed_ranks_cost_the_steps_since_the_checkpoint_and_nothing_else(benchmark):
+    _, said = benchmark("killed", "--kills", 2, "--seed", 8)  # rank 0 after step 2, then rank 1
+    assert "2 kills in" in said
+    assert "last runs ended with 0 and 0" in said
+    assert "tensors after 8 steps, of which 0 differ []" in said
+    assert "8 steps reported, with losses as without kills" in said
+
+
+@pytest.mark.slow
+@pytest.mark.mpi
+def test_a_fault_is_noticed_and_leaves_no_process(benchmark, tmp_path):
+    _, said = benchmark("faults", "--fault", "exception", "--out", tmp_path / "faults.md")
+    [row] = [line for line in (tmp_path / "faults.md").read_text().splitlines() if "exception on one rank" in line]
+    assert "“the loss of rank 1 stumbled”, with the note “Raised on rank 1”; ranks usable afterwards" in row
+    assert row.endswith("| 0 |")
+    # The loss fails at its twelfth use; a checkpoint is left every fifth step.
+    assert "2 steps since checkpoint 10" in said
+
+
+@pytest.mark.slow
+@pytest.mark.mpi
+def test_engines_and_mpiexec_are_compared_in_turn(benchmark, monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    size = importlib.import_module("overhead").Size(shape=(16, 32), first=2, last=6)
+    benchmark("overhead", "--pairs", 1, "--out", tmp_path / "overhead.md", SIZES=(size,))
+    rows = (tmp_path / "overhead.md").read_text().splitlines()[-3:]
+    assert [row.split(" | ")[1] for row in rows] == [
+        "processor of rank 0",
+        "clock",
+        "processor of the watching process",
+    ]
+    # Of one pair the ratio is that of the two numbers beside it, which are rounded to a tenth of a millisecond.
+    ours, plain, ratio = (float(cell.split()[0]) for cell in rows[0].split(" | ")[2:5])
+    assert ratio == pytest.approx(ours / plain, rel=0.1 / ours + 0.1 / plain + 1e-3)
+
+
+@pytest.mark.slow
+def test_a_study_of_universes_is_simulated_trained_and_told(benchmark, tmp_path):
+    benchmark("universes", "simulate", tmp_path, "--universes", 64, PRESET="tour")
+    assert len(list((tmp_path / "universes").glob("universe*.h5"))) == 64
+    _, trained = benchmark("universes", "train", tmp_path, "--epochs", 1)
+    with pytest.warns(UserWarning, match="can hardly tell whether posteriors are calibrated"):
+        _, said = benchmark("universes", "report", tmp_path, "--symmetries", 1)
+    # 15% to calibrate with, 15% held out: 44 to train on, or one or two more; 8 a step.
+    universes = int(said.split(" universes trained on")[0])
+    assert 44 <= universes <= 46
+    assert int(trained.splitlines()[-1].split()[0]) == universes // 8
+    assert "network, posterior mean" in said
 
 
 def test_labelling_is_timed(benchmark):
@@ -117,6 +167,16 @@ def test_the_call_for_a_gpu_begins_nothing_when_its_minutes_are_over(benchmark, 
     assert "cosmoflow bf16 channels_last eager: not begun" in table.read_text()
 
 
+def test_a_gpu_trains_every_network_in_every_way_and_what_matters_most_first(monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    gpu = importlib.import_module("gpu")
+    networks = list(gpu.PUBLISHED)
+    ways = list(gpu.variants(networks, list(gpu.EXECUTIONS)))
+    # Four precisions, channels apart and together, four executions.
+    assert len({str(way) for way in ways}) == len(ways) == len(networks) * 4 * 2 * 4
+    assert {(way.precision, way.together) for way in ways[: len(networks) * 4]} == {("bf16", True)}
+
+
 def test_pages_show_what_is_stored(monkeypatch):
     monkeypatch.syspath_prepend(BENCHMARKS)
     tables = importlib.import_module("tables")
@@ -149,6 +209,16 @@ def test_profiles_are_drawn(benchmark, tmp_path):
     _, said = benchmark("profiles", "--case", "simulate", "--size", "toy", "--out", tmp_path)
     assert (tmp_path / "simulate.png").exists()
     assert "aten::" in said
+
+
+@pytest.mark.slow
+def test_static_maps_are_timed(benchmark, tmp_path):
+    made = tmp_path / "coarse.nc"
+    _, said = benchmark("maps", "--archive", made, "--snapshots", 12, "--rows", 48, "--case", "static")
+    assert dict(archive.open(made).sizes) == {"time": 12, "lat": 48, "lon": 72}
+    assert [row.split(" | ")[0] for row in said.splitlines()[-2:]] == [
+        "| static Robinson, first", "| static Robinson, second to sixth"
+    ]  # fmt: skip
 
 
 @pytest.mark.slow

@@ -1,4 +1,7 @@
-"""Trainings on several MPI ranks; the proofs themselves are in the scripts of tests/mpi."""
+"""Trainings on several MPI ranks; the proofs themselves are in the scripts of tests/mpi.
+
+What killed ranks cost is proven by benchmarks/killed.py, which tests/test_benchmarks.py runs.
+"""
 
 import logging
 import sys
@@ -68,20 +71,6 @@ def test_a_training_of_two_ranks_resumes_on_one_and_says_what_changed(proven, ca
 
 def test_four_ranks_exchange_gradients_by_any_route_alike(mpiexec, labelled, tmp_path):
     assert mpiexec(4, SCRIPTS / "exchange_on_four.py", str(labelled), str(tmp_path)).count("proven") == 4
-
-
-def test_a_killed_rank_costs_the_steps_since_the_checkpoint_and_nothing_else(mpiexec, labelled, tmp_path):
-    script = SCRIPTS / "killed.py"
-    mpiexec(2, script, str(labelled), str(tmp_path / "whole"), "-1", "0", "10")
-    for rank, step in ((0, 5), (1, 8)):
-        with pytest.raises(AssertionError, match=r"killed\.py"):
-            mpiexec(2, script, str(labelled), str(tmp_path / "killed"), str(rank), str(step), "10")
-    mpiexec(2, script, str(labelled), str(tmp_path / "killed"), "-1", "0", "10")
-    ours, theirs = (load(RunFolder(tmp_path / name).latest() or "")["model"] for name in ("killed", "whole"))
-    assert [name for name in ours if not torch.equal(ours[name], theirs[name])] == []
-    measured = ["step", "epoch", "loss"]
-    tables = [RunFolder(tmp_path / name).progress()[measured] for name in ("killed", "whole")]
-    assert tables[0].equals(tables[1])
 
 
 def test_a_signal_before_the_first_step_is_told_by_the_rank_that_it_came_to(mpiexec, labelled, tmp_path):
