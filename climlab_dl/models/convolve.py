@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 WIDE = 128
-"""Kernels between at least so many channels on both sides are wide."""
+"""Kernels between at least so many channels on both sides are wide; transposed ones of 16 already."""
 
 
 class Way(NamedTuple):
@@ -103,7 +103,7 @@ def _taken_apart(weight: Tensor, way: Way) -> bool:
     """
     channels = weight.shape[0] if way.transposed else weight.shape[1] * way.groups
     unsafe = weight.dtype == torch.bfloat16 and way.dilation != (1, 1) and channels % 16 != 0
-    return weight.shape[-1] > 1 and (unsafe or way.transposed or min(weight.shape[:2]) >= WIDE)
+    return weight.shape[-1] > 1 and (unsafe or min(weight.shape[:2]) >= (16 if way.transposed else WIDE))
 
 
 def _apart(maps: Tensor) -> Tensor:

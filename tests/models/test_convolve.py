@@ -29,6 +29,7 @@ LAYERS = {
     "1x1": lambda padding: Conv2d(6, 5, 1, padding=padding),
     "1x1, strided": lambda padding: Conv2d(6, 5, 1, stride=2, padding=padding, bias=False),
     "doubling": lambda padding: Upsample2d(6, 5, padding=padding),
+    "doubling, wide": lambda padding: Upsample2d(20, 16, padding=padding),
 }
 
 
