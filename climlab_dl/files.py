@@ -108,6 +108,13 @@ def beside(path: Path) -> Iterator[Path]:
         os.replace(new, path)
 
 
+def write_text(path: Path, text: str) -> Path:
+    """Write text `beside` what is at ``path``, in UTF-8; give the path back."""
+    with beside(path) as new:
+        new.write_text(text, encoding="utf-8")
+    return path
+
+
 @contextmanager
 def filled(folder: Path) -> Iterator[Path]:
     """Give a folder to write files to; at the end they move into ``folder``, in place of those of the same names.

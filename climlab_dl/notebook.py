@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from climlab_dl import execution
-from climlab_dl.files import beside
+from climlab_dl.files import write_text
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
@@ -101,7 +101,7 @@ def execute(path: Path, out_folder: Path, parameters: Mapping[str, Any] | None =
             raise RuntimeError(f"{path.name} failed at {diary.here}:\n{failure}") from failure
         finally:
             diary.close()
-            _write(out_folder / path.name, nbformat.writes(notebook))
+            write_text(out_folder / path.name, nbformat.writes(notebook))
     return notebook
 
 
@@ -133,7 +133,7 @@ def export(notebook: "NotebookNode", path: Path) -> Path:
         embed_images=True,
     )
     page, _ = exporter.from_notebook_node(notebook)
-    return _write(Path(path), page)
+    return write_text(Path(path), page)
 
 
 # The lab template without the scripts that it asks of content networks, and with headings that wrap, so that tables of
@@ -252,9 +252,3 @@ def _titles(notebook: "NotebookNode") -> dict[int, str]:
             line = next((line for line in cell.source.splitlines() if line.strip() and not line.startswith("#")), "")
             titles[index] = f"{number}/{total} {heading}: {line.strip()[:70]}"
     return titles
-
-
-def _write(path: Path, text: str) -> Path:
-    with beside(path) as new:
-        new.write_text(text, encoding="utf-8")
-    return path

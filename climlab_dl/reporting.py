@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from climlab_dl.climate.fields import CLASSES
-from climlab_dl.files import beside
+from climlab_dl.files import write_text
 from climlab_dl.plot import pictures
 from climlab_dl.plot.curves import curves
 from climlab_dl.plot.static import static
@@ -59,8 +59,7 @@ def report(run: str | Path, path: str | Path | None = None, *, snapshots: int = 
         parts += _detections(folder.path, described, snapshots)
     parts += ["<h2>Run</h2>", _listed(described), "<h2>Environment</h2>", _listed(folder.environment())]
     path = folder.path / "report.html" if path is None else Path(path)
-    with beside(path) as new:
-        new.write_text(_PAGE.format(title=html.escape(folder.path.name), body="\n".join(parts)), encoding="utf-8")
+    write_text(path, _PAGE.format(title=html.escape(folder.path.name), body="\n".join(parts)))
     return path
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from climlab_dl.files import beside, filled, refuse_unwritable
+from climlab_dl.files import beside, filled, refuse_unwritable, write_text
 
 
 def test_a_folder_of_other_things_is_never_replaced(tmp_path):
@@ -40,6 +40,17 @@ def fill_half(folder):
     with filled(folder) as new:
         (new / "1.nc").write_text("new")
         raise ValueError("the second cannot be")
+
+
+def test_text_is_written_whole_in_utf8_and_its_path_given_back(tmp_path):
+    path = tmp_path / "new" / "words.txt"
+    assert write_text(path, "kg m⁻²\n") == path
+    assert write_text(path, "Ωₘ\n").read_bytes() == "Ωₘ\n".encode()
+    assert list(path.parent.iterdir()) == [path]
+    with pytest.raises(UnicodeEncodeError):
+        write_text(path, "\ud800")  # half a character
+    assert path.read_text(encoding="utf-8") == "Ωₘ\n"
+    assert list(path.parent.iterdir()) == [path]
 
 
 def test_a_folder_gets_all_its_files_or_none(tmp_path):

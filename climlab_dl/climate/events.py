@@ -26,7 +26,7 @@ from climlab_dl.climate.survey import Survey, label
 from climlab_dl.climate.trackfiles import to_netcdf, to_teca, to_tempest
 from climlab_dl.climate.trackreading import read_tracks
 from climlab_dl.climate.tracks import Linking, Tracker, time_text
-from climlab_dl.files import beside
+from climlab_dl.files import beside, write_text
 from climlab_dl.words import counted
 
 __all__ = [
@@ -232,8 +232,7 @@ def to_geojson(
         features += [feature(shapes[i], row) for i, row in zip(wanted, group.to_dict("records"), strict=True)]
     collection = {"type": "FeatureCollection", "features": features}
     if path is not None:
-        with beside(Path(path)) as unfinished:
-            unfinished.write_text(json.dumps(collection, allow_nan=False), encoding="utf-8")
+        write_text(Path(path), json.dumps(collection, allow_nan=False))
     return collection
 
 

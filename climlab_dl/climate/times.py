@@ -70,6 +70,11 @@ def coordinate(times: list[cftime.datetime]) -> xr.Variable:
     return decode(raw)
 
 
+def numbered(count: int) -> xr.Variable:
+    """Time coordinate of snapshots that nobody dates: their numbers, from 0."""
+    return xr.Variable("time", np.arange(count), {"long_name": "number of the snapshot"})
+
+
 def decode(raw: xr.Variable, where: str = "time") -> xr.Variable:
     """Decode a time variable; one that cannot be decoded is kept as it is, with a notice.
 

@@ -19,7 +19,7 @@ from climlab_dl.climate.layout import Layout
 from climlab_dl.climate.matching import centres
 from climlab_dl.climate.scales import KNOT_M_S, SAFFIR_SIMPSON_KNOTS
 from climlab_dl.climate.tracks import hours_since_first, time_text
-from climlab_dl.files import beside
+from climlab_dl.files import beside, write_text
 
 # The end of a column's name tells its unit; the longest match counts.
 _UNITS = {
@@ -134,8 +134,7 @@ def to_tempest(table: pd.DataFrame, path: str | Path, grid: xr.Dataset | xr.Data
         for p in track.itertuples():
             values = f"{p.lon:.6f}\t{p.lat:.6f}\t{100 * p.min_psl_hPa:.6e}\t{p.max_wind_m_s:.6e}"
             lines.append(f"\t{p.i}\t{p.j}\t{values}\t{_date(p.time)}")
-    with beside(path) as unfinished:
-        unfinished.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write_text(path, "\n".join(lines) + "\n")
     return path
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from climlab_dl.climate import archive
-from climlab_dl.files import beside
+from climlab_dl.files import write_text
 from climlab_dl.words import counted
 
 if TYPE_CHECKING:
@@ -162,5 +162,4 @@ def _describe(folder: Path, plan: dict[str, Any]) -> None:
     path = folder / "blocks.json"
     if path.exists() and (found := json.loads(path.read_text(encoding="utf-8"))) != plan:
         raise ValueError(f"{folder} has blocks of {found}, not of {plan}: choose another folder, or delete this one")
-    with beside(path) as unfinished:
-        unfinished.write_text(json.dumps(plan), encoding="utf-8")
+    write_text(path, json.dumps(plan))

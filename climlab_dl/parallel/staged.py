@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 import torch
 
-from climlab_dl.files import beside
+from climlab_dl.files import write_text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,8 +120,7 @@ class Staged:
             with (folder / name).open("wb") as file:
                 # Blocks now: a memory map of a disk that fills up later kills the process without a word.
                 os.posix_fallocate(file.fileno(), 0, size)
-        with beside(known) as new:
-            new.write_text(text, encoding="utf-8")
+        write_text(known, text)
         return cls(folder)
 
     def __contains__(self, number: int) -> bool:

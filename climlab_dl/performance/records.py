@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from climlab_dl.files import beside
+from climlab_dl.files import write_text
 from climlab_dl.parallel.cores import cores
 from climlab_dl.performance.alone import from_dict
 from climlab_dl.performance.measure import Measurement
@@ -61,8 +61,7 @@ class Record:
     def save(self, folder: Path) -> Path:
         """Write ``DATE-MACHINE-COMMIT.json``."""
         path = folder / f"{self.name}.json"
-        with beside(path) as new:
-            new.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
+        write_text(path, json.dumps(asdict(self), indent=1) + "\n")
         return path
 
     def table(self) -> pd.DataFrame:

@@ -14,8 +14,11 @@ import numpy as np
 from climlab_dl.climate.sphere import latitude_edges, longitude_edges
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import xarray as xr
     from cartopy.crs import Projection
+    from shapely.geometry.base import BaseGeometry
 
 PROJECTIONS = ("PlateCarree", "Robinson", "Mollweide", "Orthographic", "NorthPolarStereo", "SouthPolarStereo")
 # Polar maps show the extratropics: from this latitude to the pole.
@@ -205,14 +208,20 @@ def _globe(crs: "Projection", width: int) -> Canvas:
 @lru_cache(maxsize=8)
 def graticule(crs: "Projection", step: int = 30) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Meridians and parallels every `step` degrees, as lines in the projection's units."""
-    import cartopy.crs as ccrs
     from shapely import LineString
 
     up, around = np.linspace(-90, 90, 91), np.linspace(-180, 180, 181)
     meridians = [np.column_stack([np.full_like(up, lon), up]) for lon in range(-180, 180, step)]
     parallels = [np.column_stack([around, np.full_like(around, lat)]) for lat in range(-90 + step, 90, step)]
-    projected = [crs.project_geometry(LineString(line), ccrs.PlateCarree()) for line in meridians + parallels]
-    pieces = [np.asarray(piece.coords, np.float32) for line in projected for piece in line.geoms]
+    return projected(crs, (LineString(line) for line in meridians + parallels))
+
+
+def projected(crs: "Projection", lines: "Iterable[BaseGeometry]") -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Lines in degrees, in a projection's units and cut where it is cut: x and y of each piece, float32."""
+    import cartopy.crs as ccrs
+
+    cut = [crs.project_geometry(line, ccrs.PlateCarree()) for line in lines]
+    pieces = [np.asarray(piece.coords, np.float32) for line in cut for piece in line.geoms]
     return [piece[:, 0] for piece in pieces], [piece[:, 1] for piece in pieces]
 
 

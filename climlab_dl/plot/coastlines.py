@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from climlab_dl.plot import canvas
+
 if TYPE_CHECKING:
     from bokeh.model import Model
     from cartopy.crs import Projection
@@ -98,13 +100,10 @@ def lines(crs: "Projection", resolution: str = "110m") -> tuple[list[np.ndarray]
     ValueError
         The resolution is not packaged.
     """
-    import cartopy.crs as ccrs
     from cartopy.io import shapereader
 
     if resolution not in RESOLUTIONS:
         raise ValueError(f"coastline resolution is {resolution!r}; the package carries {' and '.join(RESOLUTIONS)}")
     point_cartopy()
     shapes = shapereader.Reader(shapereader.natural_earth(resolution, "physical", "coastline")).geometries()
-    projected = [crs.project_geometry(shape, ccrs.PlateCarree()) for shape in shapes]
-    pieces = [np.asarray(piece.coords, np.float32) for shape in projected for piece in shape.geoms]
-    return [piece[:, 0] for piece in pieces], [piece[:, 1] for piece in pieces]
+    return canvas.projected(crs, shapes)

@@ -8,6 +8,8 @@ import pandas as pd
 from climlab_dl.plot.pictures import written
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -29,12 +31,8 @@ def curves(table: pd.DataFrame, *, path: str | Path | None = None) -> "Figure":
     -------
     Figure
     """
-    from matplotlib.figure import Figure
-
-    machines = list(table.groupby("machine", sort=False))
-    figure = Figure(figsize=(5.2 * len(machines), 4.0), layout="constrained")
-    panels = figure.subplots(1, len(machines), squeeze=False, sharey=True)[0]
-    for panel, (machine, rows) in zip(panels, machines, strict=True):
+    figure, panels = _panels(table, 4.0)
+    for panel, (machine, rows) in zip(panels, table.groupby("machine", sort=False), strict=True):
         for number, (technique, line) in enumerate(rows.groupby("technique", sort=False)):
             # Thinner and thinner, because lines that differ by less than a point lie on each other.
             width, style = max(1.4, 4.5 - 0.8 * number), "--" if technique == "no staging" else "-"
@@ -60,13 +58,9 @@ def parts(table: pd.DataFrame, *, path: str | Path | None = None) -> "Figure":
     -------
     Figure
     """
-    from matplotlib.figure import Figure
-
     most = table[table["ranks"] == table["ranks"].max()]
-    machines = list(most.groupby("machine", sort=False))
-    figure = Figure(figsize=(5.2 * len(machines), 3.4), layout="constrained")
-    panels = figure.subplots(1, len(machines), squeeze=False, sharey=True)[0]
-    for panel, (machine, rows) in zip(panels, machines, strict=True):
+    figure, panels = _panels(most, 3.4)
+    for panel, (machine, rows) in zip(panels, most.groupby("machine", sort=False), strict=True):
         waited = rows[list(_PARTS)[1:]].sum(axis=1)
         seconds, left = rows.assign(compute=rows["seconds"] - waited), pd.Series(0.0, index=rows.index)
         for part, color in _PARTS.items():
@@ -111,3 +105,12 @@ def against(table: pd.DataFrame, *, within: float = 0.05, path: str | Path | Non
     axes.legend(frameon=False, loc="upper left", fontsize=8)
     axes.grid(alpha=0.3)
     return written(figure, path)
+
+
+def _panels(table: pd.DataFrame, height: float) -> "tuple[Figure, Sequence[Axes]]":
+    """Give a figure with a panel a machine, side by side."""
+    from matplotlib.figure import Figure
+
+    machines = table["machine"].nunique()
+    figure = Figure(figsize=(5.2 * machines, height), layout="constrained")
+    return figure, figure.subplots(1, machines, squeeze=False, sharey=True)[0]

@@ -15,7 +15,7 @@ import pandas as pd
 import xarray as xr
 
 from climlab_dl.climate.fields import CLASSES
-from climlab_dl.files import beside
+from climlab_dl.files import write_text
 from climlab_dl.plot import canvas, layers, styles
 from climlab_dl.plot.frames import Frames, missing_before
 from climlab_dl.words import counted
@@ -153,9 +153,7 @@ class Explorer:
         script, body = components(self.layout())
         scripts = "\n".join(f"<script>{source}</script>" for source in library)
         path = Path(path)
-        with beside(path) as new:
-            page = _PAGE.format(said=escape(self.in_words()), scripts=scripts, body=body, script=script)
-            new.write_text(page, encoding="utf-8")
+        write_text(path, _PAGE.format(said=escape(self.in_words()), scripts=scripts, body=body, script=script))
         return path
 
     def in_words(self) -> str:

@@ -16,16 +16,15 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pandas as pd
 
-from climlab_dl.plot import credible, spectra
+from climlab_dl.plot import credible, cubes, spectra
 from climlab_dl.plot.brushing import Brush
 from climlab_dl.plot.calibrated import calibration, predicted
+from climlab_dl.plot.cubes import volume, volume_static
 from climlab_dl.plot.parameters import COLORS, label
 from climlab_dl.plot.spectra import power
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from climlab_dl.cosmology.volumes import Volume
 
 __all__ = ["calibration", "corner", "label", "power", "predicted", "static", "volume", "volume_static"]
 
@@ -70,7 +69,7 @@ def corner(
     ValueError
         If there are no draws, or the tables have different parameters.
     """
-    hv = _holoviews()
+    hv = cubes.holoviews()
     tables, prior = _tables(draws), prior if prior is not None else _prior(draws)
     limits = _limits(tables, prior, span)
     dotted = {name: _thinned(table) for name, table in tables.items()}
@@ -97,14 +96,6 @@ def corner(
                 panels.append(_pair(hv, brush, dotted, tables, across, below, limits, truth, prior))
     layout = hv.Layout(panels).cols(len(names))
     return layout.opts(hv.opts.Layout(shared_datasource=True, shared_axes=True, toolbar="right"))
-
-
-def _holoviews() -> Any:
-    import holoviews as hv
-
-    if "bokeh" not in hv.Store.registry:
-        hv.extension("bokeh", logo=False)
-    return hv
 
 
 def _pair(
@@ -238,77 +229,3 @@ def static(
     limits = _limits(tables, prior, span)
     bounds = {name: _within(limits, prior, name) for name in limits}
     return paper.corner(tables, truth or {}, prior, limits, bounds, path)
-
-
-def volume(volume: "Volume") -> Any:
-    """Look into a density cube: a slab through its middle along each axis, and the whole cube projected.
-
-    A slab is a sixteenth of the cube thick. Colours are the logarithm of one plus the density over its mean, the same
-    at all redshifts, between which a slider chooses.
-
-    Parameters
-    ----------
-    volume
-        Counts on a cube; in Mpc/h where it tells the box, else in voxels.
-
-    Returns
-    -------
-    holoviews.Layout, of HoloMaps over redshift where there are several
-    """
-    hv = _holoviews()
-    side, unit = _side(volume)
-    views = {z: _views(volume, channel) for channel, z in enumerate(_redshifts(volume))}
-    panels = []
-    for name in next(iter(views.values())):
-        dims = [hv.Dimension(axis, unit=unit) for axis in _axes(name)]
-        top = max(float(frame[name].max()) for frame in views.values())
-        look = {"cmap": "inferno", "clim": (0.0, top), "frame_width": 260, "frame_height": 260, "tools": ["hover"]}
-        frames = {
-            z: hv.Image(frame[name].T[::-1], bounds=(0, 0, side, side), kdims=dims, vdims=["ln(1 + ρ/mean)"]).opts(
-                title=name, colorbar=True, **look
-            )
-            for z, frame in views.items()
-        }
-        panels.append(hv.HoloMap(frames, kdims="redshift") if len(frames) > 1 else next(iter(frames.values())))
-    return hv.Layout(panels).cols(2).opts(hv.opts.Layout(shared_axes=False))
-
-
-def volume_static(volume: "Volume", path: str | Path | None = None) -> "Figure":
-    """Draw the same as :func:`volume` with matplotlib, a row a redshift, and write it if a path is given."""
-    from climlab_dl.plot import paper
-
-    side, unit = _side(volume)
-    rows = {f"z = {z:g}": _views(volume, channel) for channel, z in enumerate(_redshifts(volume))}
-    return paper.images(rows, side, unit, _axes, path)
-
-
-def _views(volume: "Volume", channel: int) -> dict[str, np.ndarray]:
-    """ln(1 + density over mean) of the middle slabs and of the projection."""
-    counts = volume.counts[..., channel]
-    voxels = counts.shape[0]
-    thick = max(1, voxels // 16)
-    slab = slice((voxels - thick) // 2, (voxels - thick) // 2 + thick)
-    mean = float(counts.mean(dtype=np.float64)) or 1.0
-    side, unit = _side(volume)
-    words = f"{side * thick / voxels:g} {unit} around the middle"
-    cuts = {
-        f"x: {words}": counts[slab].mean(0),
-        f"y: {words}": counts[:, slab].mean(1),
-        f"z: {words}": counts[:, :, slab].mean(2),
-        "along z: all": counts.mean(2),
-    }
-    return {name: np.log1p(cut / mean) for name, cut in cuts.items()}
-
-
-def _axes(name: str) -> tuple[str, str]:
-    return {"x": ("y", "z"), "y": ("x", "z")}.get(name[0], ("x", "y"))
-
-
-def _side(volume: "Volume") -> tuple[float, str]:
-    known = volume.box_size_mpc_h
-    return (float(volume.counts.shape[0]), "voxels") if known is None else (known, "Mpc/h")
-
-
-def _redshifts(volume: "Volume") -> list[float]:
-    shifts = volume.redshifts
-    return list(range(volume.counts.shape[3])) if shifts is None else [float(z) for z in shifts]

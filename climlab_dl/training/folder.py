@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import pandas as pd
 
 from climlab_dl import cards
-from climlab_dl.files import beside
+from climlab_dl.files import beside, write_text
 from climlab_dl.training.reports import Reports
 
 if TYPE_CHECKING:
@@ -34,11 +34,6 @@ if TYPE_CHECKING:
 _ANEW = "delete it, the next start of the training writes it anew"
 _NAMED = 8
 State = Literal["starting", "running", "stopped", "finished", "failed"]
-
-
-def _write(path: Path, text: str) -> None:
-    with beside(path) as new:
-        new.write_text(text, encoding="utf-8")
 
 
 def _read(path: Path, remedy: str) -> dict[str, Any]:
@@ -195,7 +190,7 @@ class RunFolder:
         self.checkpoints.mkdir(parents=True, exist_ok=True)
         if not (self._status.exists() and self.status()["state"] == "starting"):
             self.clear_stop()
-        _write(self.run_json, run_json)
+        write_text(self.run_json, run_json)
         latest = self.latest()
         self.write_status("starting", step=int(latest.stem[5:]) if latest else 0, steps=steps)
 
@@ -205,11 +200,11 @@ class RunFolder:
             raise ValueError(f"state={state!r} is none of {', '.join(get_args(State))}")
         facts = {"state": state, "step": step, "steps": steps, "time": time.time(), "message": message}
         facts |= {"host": socket.gethostname(), "pid": os.getpid()}
-        _write(self._status, json.dumps(facts, indent=1))
+        write_text(self._status, json.dumps(facts, indent=1))
 
     def write_environment(self, facts: Mapping[str, Any]) -> None:
         """Record where and with what this start of the training runs."""
-        _write(self._environment, json.dumps(dict(facts), indent=1))
+        write_text(self._environment, json.dumps(dict(facts), indent=1))
 
     def append_progress(self, row: Mapping[str, Any]) -> None:
         """Add one report, which has ``step`` and ``metrics``; it is on its way to the disk when this returns."""
@@ -226,7 +221,7 @@ class RunFolder:
         if self._progress.exists():
             # A line without its newline is that of a writer who was killed.
             lines = self._progress.read_text(encoding="utf-8").rpartition("\n")[0].splitlines()
-            _write(self._progress, "".join(line + "\n" for line in lines if json.loads(line)["step"] <= step))
+            write_text(self._progress, "".join(line + "\n" for line in lines if json.loads(line)["step"] <= step))
 
     def prune(self, keep: int) -> None:
         """Delete all but the latest ``keep`` checkpoints (and ``best.pt``)."""

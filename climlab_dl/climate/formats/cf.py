@@ -289,4 +289,4 @@ def _time(headers: Sequence[Header]) -> xr.Variable:
         log.warning("The time of %s has no units; its numbers are kept", where)
         return xr.Variable("time", np.concatenate([variable.values for variable in raw]), raw[0].attrs)
     log.warning("%s says nowhere when its snapshots are; they are numbered instead", where)
-    return xr.Variable("time", np.arange(sum(h.snapshots for h in headers)), {"long_name": "number of the snapshot"})
+    return times.numbered(sum(header.snapshots for header in headers))

@@ -162,7 +162,7 @@ def _part(layout: Layout, samples: Sequence[Sample], names: Mapping[str, str | N
         time = times.coordinate(known)
     else:
         log.warning("%s does not say in its name when it is; snapshots are numbered instead", paths[0].name)
-        time = xr.Variable("time", np.arange(len(paths)), {"long_name": "number of the snapshot"})
+        time = times.numbered(len(paths))
     return Part(
         files=paths,
         where=np.array([(i, 0) for i in range(len(paths))]),

@@ -123,8 +123,7 @@ def _time(samples: Sequence[Sample]) -> xr.Variable:
     years = [_YEAR.search(sample.path.name) for sample in samples]
     if not all(years):
         log.warning("%s has no year in its name; snapshots are numbered instead", samples[0].path.name)
-        count = sum(sample.shape[0] for sample in samples)
-        return xr.Variable("time", np.arange(count), {"long_name": "number of the snapshot"})
+        return times.numbered(sum(sample.shape[0] for sample in samples))
     dates = []
     for sample, year in zip(samples, years, strict=True):
         # 1460 snapshots are four a day; a shorter file is the beginning of such a year.

@@ -16,7 +16,7 @@ from typing import Any
 
 import psutil
 
-from climlab_dl.files import beside
+from climlab_dl.files import write_text
 from climlab_dl.parallel.cluster.processes import KERNEL, alive, cancel, end, marks
 
 _PREFIX = "climlab-dl-cluster-"
@@ -85,8 +85,7 @@ def write(folder: Path, ranks: int, *, training: Path | None = None, detached: b
     this = psutil.Process()
     facts: dict[str, Any] = {"ranks": ranks, "kernel": this.pid, "kernel_started": this.create_time()}
     facts |= {"training": str(training) if training else None, "detached": detached}
-    with beside(folder / "cluster.json") as unfinished:
-        unfinished.write_text(json.dumps(facts), encoding="utf-8")
+    write_text(folder / "cluster.json", json.dumps(facts))
 
 
 def read(folder: Path) -> Record:
