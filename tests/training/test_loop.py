@@ -14,8 +14,11 @@ import torch
 
 from climlab_dl import reporting
 from climlab_dl.inference.detect import Detector, detect
+from climlab_dl.models.deeplab import DeepLab
 from climlab_dl.models.tiramisu import Tiramisu
+from climlab_dl.parallel import memory
 from climlab_dl.parallel.allreduce import Exchange
+from climlab_dl.training import loop
 from climlab_dl.training.batches import Prepared
 from climlab_dl.training.checkpoint import load
 from climlab_dl.training.climate_archive import ClimateArchive
@@ -86,6 +89,17 @@ def test_the_share_of_the_time_that_is_spent_waiting_for_samples_is_told(tiny, t
     assert folder.progress().waiting.tolist() == [report.waiting]
     said = str(Summary.of(folder.status(), folder.progress()))
     assert f"samples/s · waiting for input {100 * report.waiting:.1f} %" in said
+
+
+@pytest.mark.parametrize(("again", "expected"), [(True, 3), (False, 0)])
+def test_a_training_that_recomputes_gives_kept_memory_back_before_each_step(
+    tiny, tmp_path, monkeypatch, again, expected
+):
+    given: list[bool] = []
+    monkeypatch.setattr(loop, "give_back", lambda: given.append(memory.give_back()))
+    model = DeepLab(backbone="resnet14", width=4, depth=4, low_level=4, rates=(1,), norm="batch", recompute=again)
+    list(train(tiny(model=model, steps=3), tmp_path))
+    assert len(given) == expected
 
 
 def test_the_same_seed_gives_the_same_bits_and_another_does_not(tiny, tmp_path, assert_same):
