@@ -48,10 +48,10 @@ class ClimateArchive:
         fields: storms and bands are bent and stretched. Then label the snapshot anew by rule. For archives that
         `heuristics.label` has labelled by its default rules; 0 is off.
     moisture
-        At each epoch, turn water vapour (TMQ) round the globe by itself, mirror it and multiply it by other smooth
-        random factors, the logarithm of which spreads by up to this; then label the snapshot anew, as for ``warp``.
-        Regions join, part, grow and shrink, and no other field tells where they were, so that the rule is learnt
-        instead of the regions. 0 is off.
+        At each epoch, take water vapour (TMQ) from two copies of itself, turned round the globe, mirrored and faded
+        into one another, and multiply it by other smooth random factors, the logarithm of which spreads by this;
+        then label the snapshot anew, as for ``warp``. Regions join, part, grow and shrink, and no other field tells
+        where they were, so that the rule is learnt instead of the regions. 0 is off.
     memory_gigabytes
         Archives up to this size are read once and kept, normalised, in each rank's memory; larger ones are read
         snapshot by snapshot. HDF5 and NetCDF 4 without compression are read fastest by far.

@@ -112,11 +112,16 @@ class Variation:
         return below * (1 - up) + above * up
 
     def _moistened(self, vapour: np.ndarray, random: np.random.Generator) -> np.ndarray:
-        """Turn the water vapour round the globe, apart from all else, mirror it, and multiply by smooth factors."""
-        vapour = np.roll(vapour, int(random.integers(len(self.lon))), axis=-1)
+        """Fade between two copies of the water vapour, each turned and mirrored, and multiply by smooth factors."""
+        one, other = (self._turned(vapour, random) for _ in range(2))
+        # Mostly the one or the other: a blend of everything would be a weather of its own, without fronts.
+        share = 1 / (1 + np.exp(-6 * self._smooth(random, random.uniform(*FOLDS))))
+        factors = np.exp(self.moisture * self._smooth(random, random.uniform(*PATCHES)))
+        return (share * one + (1 - share) * other) * factors
+
+    def _turned(self, field: np.ndarray, random: np.random.Generator) -> np.ndarray:
         north, east = random.choice([-1, 1], 2)
-        spread = self.moisture * random.random()
-        return vapour[::north, ::east] * np.exp(spread * self._smooth(random, random.uniform(*PATCHES)))
+        return np.roll(field, int(random.integers(len(self.lon))), axis=-1)[::north, ::east]
 
     @property
     def _steps(self) -> tuple[float, float]:

@@ -82,23 +82,29 @@ def test_a_warp_takes_all_fields_from_the_same_place(by_rule):
     assert not np.allclose(out[0], given[0], rtol=1e-3)
 
 
-def test_factors_on_water_vapour_are_smooth_and_spread_as_asked(by_rule):
-    data = ClimateArchive(source=by_rule, moisture=0.15, roll=False).prepare(seed=0)
-    plain = ClimateArchive(source=by_rule, roll=False).prepare(seed=0)
-    before = physical(plain, plain.training[1, 0][0], by_rule).TMQ.values
-    found = []
-    for epoch in range(1, 9):
-        vapour = physical(data, data.training[epoch, 0][0], by_rule).TMQ.values
-        ways = [before[::north, ::east] for north in (-1, 1) for east in (-1, 1)]
-        factors = [np.log(vapour / np.roll(way, turn, axis=1)) for way in ways for turn in range(vapour.shape[1])]
-        found.append(min(factors, key=np.std))  # as it was turned
-    spreads = [factor.std() for factor in found]
-    assert 0 < min(spreads) < 0.05
-    assert 0.1 < max(spreads) < 0.15
-    factor = found[int(np.argmax(spreads))]
+def test_water_vapour_is_of_two_copies_times_factors_that_spread_as_asked_and_change_over_degrees():
+    lat, lon = np.linspace(-88.125, 88.125, 48), np.arange(0, 360, 3.75)
+    vary = Variation(
+        channels=CAM5, mean=np.zeros((16, 1, 1)), std=np.ones((16, 1, 1)), lat=lat, lon=lon,
+        roll=False, mirror=False, warp=0.0, moisture=0.15,
+    )  # fmt: skip
+    random = np.random.default_rng(0)
+    # Of a field of one number the copies are that number, and what is left are the factors.
+    factor = np.log(vary._moistened(np.full((48, 96), 20.0), random) / 20.0)
+    assert factor.std() == pytest.approx(0.15, rel=1e-3)
     # Cells of 3.75 degrees, less than the distance over which the factors change: neighbours have nearly the same.
     assert np.abs(np.diff(factor, axis=1)).mean() < 0.5 * factor.std()
     assert np.abs(factor[:, 0] - factor[:, -1]).mean() < 0.5 * factor.std()
+    # Of a field that is 1 in one place, both copies hold it, each somewhere on its own latitude or the opposite one.
+    vary.moisture, field = 0.0, np.zeros((48, 96))
+    field[10, 3] = 1.0
+    rows = set()
+    for _ in range(40):
+        found = vary._moistened(field, random)
+        assert found.max() <= 1.0
+        assert found.sum() <= 2.0
+        rows |= set(np.nonzero(found > 1e-6)[0])
+    assert rows == {10, 37}
 
 
 def test_the_order_of_epochs_and_samples_alone_decides_how_a_snapshot_is_varied(by_rule):
