@@ -129,6 +129,7 @@ def events(
     files: Files,
     /,
     *,
+    fields: tuple[str, ...] = (),
     csv: Path | None = None,
     geojson: Path | None = None,
     tracks: Path | None = None,
@@ -142,6 +143,8 @@ def events(
 
     Args:
         files: Files with a ``mask``, as ``climlab-dl label`` or ``detect`` writes them.
+        fields: Files of the masks' times and grid, from which pressure, wind, water vapour, IVT, precipitation and
+            scales are taken; by default what FILES hold besides the mask, which is nothing where ``detect`` wrote them.
         csv: Table to write; units are in the columns' names, longitudes as in the files.
         geojson: Outlines to write (RFC 7946), with the table as properties; longitudes are -180 to 180.
         tracks: Tracks to write, NetCDF of CF trajectories.
@@ -153,18 +156,19 @@ def events(
     from climlab_dl.climate.tracks import time_text
     from climlab_dl.files import refuse_unwritable
 
-    fields = _open(files, names)
-    if "mask" not in fields:
+    marked = _open(files, names)
+    if "mask" not in marked:
         sys.exit(f"climlab-dl: {files[0]} has no mask; climlab-dl label or detect makes one")
     for path in filter(None, (csv, geojson, tracks)):
-        refuse_to_overwrite(path, files)
+        refuse_to_overwrite(path, (*files, *fields))
         refuse_unwritable(path)
-    table = storms.find(fields["mask"], fields, min_area_km2=min_area_km2)
+    described = _open(fields, names) if fields else marked
+    table = storms.find(marked["mask"], described, min_area_km2=min_area_km2)
     written = []
     if csv:
         written.append(storms.to_csv(table, csv))
     if geojson:
-        storms.to_geojson(fields["mask"], geojson, table=table, fields=fields if min_area_km2 else None)
+        storms.to_geojson(marked["mask"], geojson, table=table, fields=described if min_area_km2 else None)
         written.append(geojson)
     if tracks:
         written.append(storms.to_netcdf(table, tracks))

@@ -3,8 +3,10 @@
 import json
 import os
 
+import h5py
 import numpy as np
 import pytest
+import xarray as xr
 
 from climlab_dl import archive, synthetic, volumes
 
@@ -83,6 +85,47 @@ def test_volumes_are_converted_and_known_again(run, tmp_path, layout):
     assert "expected zarr or hdf5" in run(*wrong, code=2).stderr
 
 
+@pytest.fixture
+def cube(tmp_path):
+    """A file with one universe of four voxels a side."""
+    counts = np.ones((4, 4, 4, 1), dtype=np.int16)
+    return volumes.save(volumes.Volume(counts=counts, source=tmp_path), tmp_path / "a.h5")
+
+
+@pytest.mark.parametrize("verb", [("check",), ("convert", "--out", "out")], ids=lambda verb: verb[0])
+def test_variables_of_volumes_are_not_renamed(run, cube, tmp_path, monkeypatch, verb):
+    monkeypatch.chdir(tmp_path)
+    name, *options = verb
+    assert "--names is for climate" in run(name, cube, "--names", "a=b", *options, code=2).stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_missing_file_does_not_hide_the_others(run, cube, tmp_path):
+    for files in ((cube, tmp_path / "b.h5"), (tmp_path / "b.h5", cube)):
+        said = run("check", *files, code=1).stdout
+        assert "a.h5: (4, 4, 4, 1)" in said
+        assert "1 volume, 1 problem" in said
+        assert f"no volumes at {tmp_path / 'b.h5'}" in said
+
+
+@pytest.mark.parametrize("shape", [(4, 4, 4), (4, 4, 4, 2), (2, 4, 4, 4)], ids=str)
+def test_a_cube_of_another_name_is_a_volume_to_rename(run, tmp_path, shape):
+    with h5py.File(tmp_path / "own.h5", "w") as file:
+        file["density"] = np.ones(shape)
+    for said in (
+        run("check", tmp_path / "own.h5", code=1).stdout,
+        run("convert", tmp_path / "own.h5", "--out", tmp_path / "out", code=1).stderr,
+    ):
+        assert "no dataset 'full' or 'x' that is a cube (found: density); rename it" in said
+
+
+def test_a_cubic_map_stays_a_map(run, tmp_path):
+    axis = {"time": np.arange(4), "lat": np.linspace(-60, 60, 4), "lon": np.arange(0, 360, 90.0)}
+    field = xr.DataArray(np.full((4, 4, 4), 20.0), axis, ("time", "lat", "lon"), attrs={"units": "kg m-2"})
+    field.to_dataset(name="TMQ").to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
+    assert "full" not in run("convert", tmp_path / "a.nc", "--out", tmp_path / "out", code=2).stderr
+
+
 @pytest.mark.parametrize("verb", ["label", "events"])
 def test_volumes_are_no_climate(run, records, tmp_path, verb):
     options = ("--out", tmp_path / "x.nc") if verb == "label" else ()
@@ -109,6 +152,21 @@ def test_storms_are_rows_of_json_for_a_script(run, planted, tmp_path):
     assert {row["class"] for row in rows} == {"cyclone", "river"}
     assert rows[0]["time"] == "2001-08-01T00:00:00"
     assert len((tmp_path / "storms.csv").read_text().splitlines()) == len(rows) + 1
+
+
+def test_storms_of_masks_that_lie_apart_are_described_by_the_fields(run, planted, tmp_path):
+    archive.save(planted, tmp_path / "both.nc")
+    for time in range(planted.sizes["time"]):
+        one = planted.isel(time=[time])
+        archive.save(one.drop_vars("mask"), tmp_path / f"fields/{time}.nc")
+        archive.save(one[["mask"]], tmp_path / f"masks/{time}.nc")
+    together = json.loads(run("events", tmp_path / "both.nc", "--json").stdout)
+    apart = json.loads(run("events", tmp_path / "masks", "--fields", tmp_path / "fields/*.nc", "--json").stdout)
+    assert apart == together
+    assert {"min_psl_hPa", "max_wind_m_s", "max_tmq_kg_m2", "saffir_simpson"} <= set(apart[0])
+    first = tmp_path / "fields/0.nc"
+    assert "one of the inputs" in run("events", tmp_path / "masks", "--fields", first, "--csv", first, code=2).stderr
+    assert "time" in run("events", tmp_path / "masks", "--fields", first, "--json", code=1).stderr
 
 
 @pytest.mark.parametrize(("verb", "code"), [("check", 1), ("convert", 1), ("label", 1)])
