@@ -31,6 +31,7 @@ def check(files: Files, /, *, names: tuple[str, ...] = (), as_json: AsJson = Fal
     if _are_volumes(files):
         from climlab_dl.cosmology import checks
 
+        _refuse_names(names)
         report = checks.check(source_of(files))
     else:
         report = archive.check(source_of(files), names=_renamed(names))
@@ -65,6 +66,7 @@ def convert(
     if _are_volumes(files):
         from climlab_dl.cosmology import checks
 
+        _refuse_names(names)
         if out.suffix:
             wrong_use(f"volumes become a file each; expected a folder, not --out {out}")
         if layout not in (None, "zarr", "hdf5"):
@@ -200,12 +202,23 @@ def _renamed(pairs: tuple[str, ...]) -> dict[str, str | None]:
     return {theirs: ours or None for theirs, ours in (pair.split("=", 1) for pair in pairs)}
 
 
+def _refuse_names(names: tuple[str, ...]) -> None:
+    """End the program where variables of volumes would be renamed."""
+    if names:
+        wrong_use(
+            "--names is for climate; names, prior and box of volumes are given in Python, with volumes.save "
+            "(Bring your universes, in the documentation)"
+        )
+
+
 def _are_volumes(files: tuple[str, ...]) -> bool:
-    """Whether files are volumes of the universe, by what is in the first: a cube called full or x, or records."""
+    """Whether files are volumes of the universe, by what is in the first that is there: a cube, or records."""
     from climlab_dl.cosmology import hdf5, volumes
 
     try:
-        first = volumes.files(source_of(files))[0]
+        first = next(iter(volumes.there(source_of(files))[0]), None)
+        if first is None:
+            return False
         if not (first.is_file() or first.is_dir()):
             return False  # to open a pipe would be to wait for who writes it
         if first.is_dir():
@@ -214,10 +227,6 @@ def _are_volumes(files: tuple[str, ...]) -> bool:
             is_hdf5 = file.read(len(hdf5.MAGIC)) == hdf5.MAGIC
         if not is_hdf5:
             return ".tfrecord" in first.name
-        import h5py
-
-        with h5py.File(first, locking=False) as file:
-            # x alone may be the coordinate of a map.
-            return any(getattr(file.get(name), "ndim", 0) >= 3 for name in ("full", "x"))
-    except OSError:
+        return hdf5.holds_volume(first)
+    except (OSError, ValueError):
         return False  # for archive.open to say what is wrong

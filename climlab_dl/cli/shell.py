@@ -14,10 +14,16 @@ _OTHERS = (
     ("archive.open converts units, archive.check finds such values", "climlab-dl check finds such values"),
     ("layout='deepcam' or layout='climatenet'", "--layout deepcam or --layout climatenet"),
     ("missing='mean'", "--missing mean"),
+    (
+        "choose channels of counts, or simulate",
+        "choose channels in Python, with dataclasses.replace(volume, counts=volume.counts[..., [0]]), or simulate",
+    ),
     ("give size=, such as (64, 64, 64)", "give --size, such as --size 64 64 64"),
     (" are for events.read_tracks.)", " are read in Python, with climlab_dl.events.read_tracks.)"),
 )
 _NAMES = re.compile(r"names=\{'(?P<theirs>[^']*)': (?:'(?P<ours>[^']*)'|None)\}(?: to archive\.open)?")
+
+_PRESET = re.compile(r"preset=simulate\.(\w+)\(\)")
 
 
 def in_shell(message: str, verb: str) -> str:
@@ -37,4 +43,4 @@ def in_shell(message: str, verb: str) -> str:
 
     for python, shell in _OTHERS:
         message = message.replace(python, shell)
-    return _NAMES.sub(names, message)
+    return _PRESET.sub(lambda match: f"--preset {match[1]}", _NAMES.sub(names, message))

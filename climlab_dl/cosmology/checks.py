@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from climlab_dl.cosmology import volumes
 from climlab_dl.cosmology.volumes import Volume
@@ -52,13 +53,18 @@ class Report:
 def check(source: str | Path | Iterable[str | Path]) -> Report:
     """Read every volume of a folder, glob or list once, one in memory at a time.
 
+    What is missing of several is a problem like any other.
+
     Raises
     ------
     FileNotFoundError
         If there are no files at all.
     """
-    lines, problems = [], []
-    for path in volumes.files(source):
+    paths, problems = volumes.there(source)
+    if not paths:
+        raise FileNotFoundError("; ".join(problems) or "no files of volumes were named")
+    lines = []
+    for path in paths:
         try:
             for volume in volumes.read(path):
                 lines.append(f"{path.name}: {describe(volume)}")
@@ -69,30 +75,46 @@ def check(source: str | Path | Iterable[str | Path]) -> Report:
 
 
 def describe(volume: Volume) -> str:
-    """Say in one line what a volume is."""
+    """Say in one line what a volume is, and what of it its file does not tell."""
     counts = volume.counts
     empty = ", ".join(f"{share:.0%}" for share in (counts == 0).mean((0, 1, 2)))
     largest = ", ".join(f"{value:g}" for value in counts.max((0, 1, 2)))
     values = volume.physical if volume.physical is not None else volume.unit
-    scaled = " (scaled)" if volume.physical is None else ""
+    scaled = " (taken for scaled to -1..1)" if volume.physical is None and values is not None else ""
     names = volume.names or tuple(f"parameter {i}" for i in range(0 if values is None else len(values)))
     known = ", ".join(
         f"{name} {value:.4g}" for name, value in zip(names, () if values is None else values, strict=False)
     )
     box = "" if volume.box_size_mpc_h is None else f" of {volume.box_size_mpc_h:g} Mpc/h"
-    return f"{counts.shape} {counts.dtype}{box}, empty {empty}, largest {largest}; {known or 'no parameters'}{scaled}"
+    facts = {"names": volume.names, "box": volume.box_size_mpc_h, "redshifts": volume.redshifts}
+    untold = [name for name, fact in facts.items() if fact is None or (name == "names" and not fact)]
+    unknown = f"; unknown: {', '.join(untold)}" if untold else ""
+    return (
+        f"{counts.shape} {counts.dtype}{box}, empty {empty}, largest {largest}; {known or 'no parameters'}{scaled}"
+        f"{unknown}"
+    )
+
+
+def impossible(counts: NDArray[Any]) -> str:
+    """Say why these cannot be counts; nothing if they can."""
+    if counts.dtype.kind == "f" and not np.isfinite(counts).all():
+        return "densities are not all finite"
+    if counts.min() < 0:
+        return f"counts go down to {counts.min():g}; an overflow of int16 or a contrast instead of counts"
+    return ""
 
 
 def faults(volume: Volume) -> Iterator[str]:
     """Name what cannot be true of counts and scaled parameters."""
-    if not np.isfinite(volume.counts).all():
-        yield "densities are not all finite"
-    elif volume.counts.min() < 0:
-        yield f"counts go down to {volume.counts.min():g}; an overflow of int16 or a contrast instead of counts"
+    if fault := impossible(volume.counts):
+        yield fault
     elif (volume.counts.sum((0, 1, 2), dtype=np.float64) == 0).any():
         yield "a redshift is empty"
     if volume.unit is not None and np.abs(volume.unit).max() > 1 + 1e-6:
-        yield f"scaled parameters reach {np.abs(volume.unit).max():.3g}, beyond -1 to 1"
+        yield (
+            f"scaled parameters (unitPar or y) reach {np.abs(volume.unit).max():.3g}, beyond -1 to 1; physical ones "
+            "belong in physPar"
+        )
 
 
 def convert(

@@ -79,3 +79,23 @@ class Volume:
         corners = product(range(0, voxels, size), repeat=3)
         cut = (self.counts[x : x + size, y : y + size, z : z + size] for x, y, z in corners)
         return [replace(self, counts=piece, box_size_mpc_h=box, periodic=False) for piece in cut]
+
+
+def channels_last(counts: NDArray[Any], owner: str | Path) -> NDArray[Any]:
+    """Cubes (n, n, n), (n, n, n, channels) or (channels, n, n, n) as (n, n, n, channels), a view.
+
+    Raises
+    ------
+    ValueError
+        If the array is none of these, naming whose it is.
+    """
+    shape = counts.shape
+    if counts.ndim == 3 and len(set(shape)) == 1:
+        return counts[..., None]
+    if counts.ndim == 4 and shape[0] == shape[1] == shape[2]:
+        return counts
+    if counts.ndim == 4 and shape[1] == shape[2] == shape[3]:
+        return np.moveaxis(counts, 0, -1)
+    raise ValueError(
+        f"{owner} holds an array {tuple(shape)}; expected a cube (n, n, n), (n, n, n, channels) or (channels, n, n, n)"
+    )

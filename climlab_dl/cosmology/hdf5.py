@@ -1,6 +1,7 @@
 """Volumes in HDF5: ExaLearn's layout, which this package writes, and its relatives, which it reads."""
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,23 +9,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from climlab_dl.cosmology.cube import Volume
+from climlab_dl.cosmology.cube import Volume, channels_last
 from climlab_dl.files import beside
 
 if TYPE_CHECKING:
     import h5py
 
 _COMPRESSED: dict[str, Any] = {"compression": "gzip", "compression_opts": 1, "shuffle": True}
+_OF_A_MAP = re.compile("(x|r|nav_|grid_)?(lat|lon)", re.IGNORECASE)
 MAGIC = b"\x89HDF\r\n\x1a\n"
 
 
 def read(path: Path) -> Volume:
     """Read the one volume of a file: ExaLearn's ``full``, MLPerf's ``x`` and ``y``, or LBANN's channels first."""
     with _opened(path) as file:
-        name = next((name for name in ("full", "x") if name in file), None)
+        name = _cube(file)
         if name is None:
-            raise ValueError(f"{path} has no dataset 'full' or 'x' (found: {', '.join(file) or 'nothing'})")
-        counts = _channels_last(np.asarray(file[name]), path)
+            found = f"{path} has no dataset 'full' or 'x' that is a cube (found: {', '.join(file) or 'nothing'})"
+            other = _renamable(file)
+            remedy = f"; rename it, in Python: h5py.File({str(path)!r}, 'a').move({other!r}, 'full')" if other else ""
+            raise ValueError(found + remedy)
+        counts = channels_last(np.asarray(file[name]), path)
 
         def values(key: str) -> NDArray[np.float64] | None:
             return np.asarray(file[key], dtype=np.float64) if key in file else None
@@ -70,6 +75,12 @@ def save(volume: Volume, path: str | Path, **attributes: Any) -> Path:
     return path
 
 
+def holds_volume(path: Path) -> bool:
+    """Whether an HDF5 file has a cube of counts, be it under a name that :func:`read` asks to change."""
+    with _opened(path) as file:
+        return (_cube(file) or _renamable(file)) is not None
+
+
 def attributes(path: str | Path) -> dict[str, Any]:
     """Attributes of an HDF5 volume, without reading its counts."""
     with _opened(Path(path)) as file:
@@ -90,14 +101,17 @@ def _opened(path: Path) -> "Iterator[h5py.File]":
         ) from fault
 
 
-def _channels_last(counts: NDArray[Any], path: Path) -> NDArray[Any]:
-    shape: Sequence[int] = counts.shape
-    if counts.ndim == 3 and len(set(shape)) == 1:
-        return counts[..., None]
-    if counts.ndim == 4 and shape[0] == shape[1] == shape[2]:
-        return counts
-    if counts.ndim == 4 and shape[1] == shape[2] == shape[3]:
-        return np.moveaxis(counts, 0, -1)
-    raise ValueError(
-        f"{path} holds an array {tuple(shape)}; expected a cube (n, n, n), (n, n, n, channels) or (channels, n, n, n)"
-    )
+def _cube(file: "h5py.File") -> str | None:
+    """Name of the dataset with the counts."""
+    return next((name for name in ("full", "x") if getattr(file.get(name), "ndim", 0) >= 3), None)
+
+
+def _renamable(file: "h5py.File") -> str | None:
+    """Name of a dataset that is a cube by its shape, where nothing tells of a map."""
+    if any(map(_OF_A_MAP.match, map(str, file))):
+        return None
+    for name, one in file.items():
+        shape: tuple[int, ...] = getattr(one, "shape", ())
+        if len(shape) in (3, 4) and any(min(end) == max(end) > 1 for end in (shape[:3], shape[-3:])):
+            return str(name)
+    return None

@@ -150,3 +150,9 @@ def mlperf() -> Preset:
         ranges=ranges,
         constant_in_mpc=True,
     )
+
+
+def named(text: str) -> str | None:
+    """Name of the preset that is written so into files, if it is one of those here."""
+    presets = (laptop, tour, fine, cosmoflow2018, mlperf)
+    return next((preset.__name__ for preset in presets if repr(preset()) == text), None)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from climlab_dl.cosmology import volumes
 from climlab_dl.cosmology.linear import Cosmology
-from climlab_dl.cosmology.presets import Preset, Ranges, cosmoflow2018, fine, laptop, mlperf, tour
+from climlab_dl.cosmology.presets import Preset, Ranges, cosmoflow2018, fine, laptop, mlperf, named, tour
 from climlab_dl.words import counted
 
 __all__ = [
@@ -222,13 +222,16 @@ def share(design: Design, folder: str | Path, rank: int = 0, ranks: int = 1, dev
 def _must_be(path: Path, design: Design, index: int) -> None:
     attributes = volumes.attributes(path)
     seed, made, wanted = design.noise_seed(index), str(attributes.get("simulation", "")), repr(design.preset)
+    remedy = "Choose an empty folder, or delete the file."
     if attributes.get("seed") != seed:
         differs = f"its seed is {attributes.get('seed')}, that of the design's point {index} is {seed}"
     elif made != wanted:
         differs = f"it was made with another preset ({_difference(made, wanted)})"
+        if name := named(made):
+            remedy = f"To go on with these, take preset=simulate.{name}(); or choose an empty folder."
     else:
         return
-    raise ValueError(f"{path} is another universe: {differs}. Choose an empty folder, or delete the file.")
+    raise ValueError(f"{path} is another universe: {differs}. {remedy}")
 
 
 def _difference(made: str, wanted: str) -> str:

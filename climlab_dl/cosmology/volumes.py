@@ -9,6 +9,7 @@ have to recognise them.
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from climlab_dl.cosmology import hdf5, tfrecord, zarrs
-from climlab_dl.cosmology.cube import Volume
+from climlab_dl.cosmology.cube import Volume, channels_last
 from climlab_dl.cosmology.hdf5 import attributes
 from climlab_dl.words import counted
 
-__all__ = ["Volume", "attributes", "files", "open", "read", "save", "scaling", "symmetry", "to_physical", "to_unit"]
+__all__ = [
+    "Volume",
+    "attributes",
+    "files",
+    "open",
+    "read",
+    "save",
+    "scaling",
+    "symmetry",
+    "there",
+    "to_physical",
+    "to_unit",
+]
 
 SUFFIXES = (".h5", ".hdf5", ".hdf", ".tfrecord", ".tfrecords", ".gz")
 Values = NDArray[np.float64]
@@ -57,6 +70,17 @@ def files(source: str | Path | Iterable[str | Path]) -> list[Path]:
     return found
 
 
+def there(source: str | Path | Iterable[str | Path]) -> tuple[list[Path], list[str]]:
+    """Find the `files` that are there, and for each part of a list that is not what `files` says of it."""
+    paths, missing = [], []
+    for part in [source] if isinstance(source, str | Path) else _parts(source):
+        try:
+            paths += files(part)
+        except FileNotFoundError as fault:
+            missing.append(str(fault))
+    return paths, missing
+
+
 def read(path: str | Path) -> Iterator[Volume]:
     """Read the volumes of one file, one at a time.
 
@@ -89,9 +113,25 @@ def save(volume: Volume, path: str | Path, **attributes: Any) -> Path:
     """Write a volume beside ``path`` and then rename it: Zarr if it ends in .zarr, else HDF5 in the ExaLearn layout.
 
     Both hold ``full`` (x, y, z, redshifts) in chunks of 64 voxels a side, ``unitPar``, ``physPar``, ``namePar``,
-    ``redshifts``, ``box_size_mpc_h`` and what is given.
+    ``redshifts``, ``box_size_mpc_h`` and what is given. Counts (x, y, z) are of one redshift.
+
+    Raises
+    ------
+    ValueError
+        If the counts are no cube, or names, parameters or redshifts are not as many as they should be.
     """
-    path = Path(path)
+    path, shape = Path(path), np.shape(volume.counts)
+    if shape[:3] != shape[:1] * 3 or len(shape) not in (3, 4):
+        raise ValueError(f"counts are {shape}; expected a cube (x, y, z, redshifts), with as many voxels on each side")
+    volume = replace(volume, counts=channels_last(volume.counts, path))
+    channels, parameters = volume.counts.shape[3], len(volume.names)
+    for name, values, wanted, of in (
+        ("redshifts", volume.redshifts, channels, "for the channels of counts"),
+        ("physical", volume.physical, parameters or None, f"for {', '.join(volume.names)}"),
+        ("unit", volume.unit, parameters or None, f"for {', '.join(volume.names)}"),
+    ):
+        if values is not None and wanted is not None and len(values) != wanted:
+            raise ValueError(f"{name} has {counted(len(values), 'value')}; expected {wanted}, {of}")
     return (zarrs if path.suffix == zarrs.SUFFIX else hdf5).save(volume, path, **attributes)
 
 

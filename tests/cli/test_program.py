@@ -54,6 +54,12 @@ def test_how_many_is_a_whole_number_above_0(run, words):
         ("pass names={'tcw': 'TMQ'} to archive.open.", "label", "pass --names tcw=TMQ."),
         ("pass names={'tcw': 'TMQ'} to archive.open.", "stats", "pass --names tcw=TMQ to climlab-dl convert."),
         ("leave it out with names={'their name': None}.", "check", "leave it out with --names 'their name='."),
+        (
+            "choose channels of counts, or simulate",
+            "infer",
+            "choose channels in Python, with dataclasses.replace(volume, counts=volume.counts[..., [0]]), or simulate",
+        ),
+        ("take preset=simulate.tour(); or choose", "simulate", "take --preset tour; or choose"),
         ("missing='mean' would take", "detect", "--missing mean would take"),
         (
             "save it with them: archive.save(fields.assign(mask=heuristics.label(fields)), folder)",

@@ -1,3 +1,4 @@
+import h5py
 import numpy as np
 import pytest
 
@@ -50,6 +51,26 @@ def test_converted_records_are_the_same_volumes(tmp_path, layout, ending):
     np.testing.assert_array_equal(found.redshifts, [0, 0.5, 1.5, 3])
     assert not found.periodic
     assert checks.convert(source, tmp_path / "out", layout=layout) == written
+
+
+def test_what_is_there_is_checked_and_what_is_missing_named(tmp_path):
+    good = volumes.save(made(tmp_path), tmp_path / "a.h5")
+    report = checks.check([tmp_path / "b.h5", good])
+    assert [line.partition(":")[0] for line in report.lines] == ["a.h5"]
+    (problem,) = report.problems
+    assert "no volumes at" in problem
+    assert "b.h5" in problem
+    with pytest.raises(FileNotFoundError, match=r"b\.h5.*c\.h5"):
+        checks.check([tmp_path / "b.h5", tmp_path / "c.h5"])
+
+
+def test_what_a_file_does_not_tell_is_said(tmp_path):
+    with h5py.File(tmp_path / "crop.h5", "w") as file:
+        file["x"], file["y"] = made(tmp_path).counts, [0.31, 0.82]
+    (line,) = checks.check(tmp_path / "crop.h5").lines
+    assert line.endswith("0.31, parameter 1 0.82 (taken for scaled to -1..1); unknown: names, box, redshifts")
+    known = {"names": ("a", "b", "c", "d"), "box_size_mpc_h": 64.0, "redshifts": np.arange(4.0)}
+    assert "unknown" not in checks.describe(made(tmp_path, **known, physical=np.arange(4.0)))
 
 
 def test_sources_of_one_name_are_not_mixed(tmp_path):

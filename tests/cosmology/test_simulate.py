@@ -80,6 +80,12 @@ def test_what_is_there_is_kept_and_what_is_missing_is_made(tmp_path):
     assert len(volumes.files(str(tmp_path / "universe_*.h5"))) == 3
 
 
+def test_the_preset_that_a_folder_was_made_with_is_named(tmp_path):
+    simulate.simulate(simulate.design(1, seed=0, preset=simulate.tour()), tmp_path, 0)
+    with pytest.raises(ValueError, match=r"128 instead of 256.*take preset=simulate\.tour\(\)"):
+        simulate.simulate(simulate.design(1, seed=0), tmp_path, 0)
+
+
 def test_another_universe_in_the_way_is_refused(tmp_path):
     simulate.simulate(simulate.design(1, seed=0, preset=TINY), tmp_path, 0)
     with pytest.raises(ValueError, match="another universe: its seed"):

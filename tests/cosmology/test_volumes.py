@@ -92,6 +92,40 @@ def test_a_file_without_volumes_says_what_it_has(tmp_path):
         list(volumes.read(tmp_path / "flat.h5"))
 
 
+def test_a_cube_of_another_name_is_told_how_to_be_renamed(volume, tmp_path):
+    path = tmp_path / "own.h5"
+    with h5py.File(path, "w") as file:
+        file["density"], file["x"] = volume.counts, np.arange(8.0)  # x alone is a coordinate
+    with pytest.raises(ValueError, match=r"found: density, x\); rename it.*move\('density', 'full'\)"):
+        next(volumes.read(path))
+    with h5py.File(path, "a") as file:
+        file.move("density", "full")
+    np.testing.assert_array_equal(next(volumes.read(path)).counts, volume.counts)
+
+
+@pytest.mark.parametrize("name", ["one.h5", "one.zarr"])
+def test_a_cube_without_redshifts_is_kept_as_one_channel(volume, tmp_path, name):
+    cube = replace(volume, counts=volume.counts[..., 0], redshifts=None)
+    (found,) = volumes.read(volumes.save(cube, tmp_path / name))
+    np.testing.assert_array_equal(found.counts, volume.counts[..., :1])
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"counts": np.zeros((8, 8))}, r"\(8, 8\); expected a cube \(x, y, z, redshifts\)"),
+        ({"counts": np.zeros((2, 8, 8, 8))}, r"\(2, 8, 8, 8\); expected a cube \(x, y, z, redshifts\)"),
+        ({"redshifts": np.zeros(3)}, "redshifts has 3 values; expected 2, for the channels"),
+        ({"physical": np.zeros(1)}, "physical has 1 value; expected 2, for Omega_m, sigma_8"),
+        ({"unit": np.zeros(3)}, "unit has 3 values; expected 2, for Omega_m, sigma_8"),
+    ],
+)
+def test_a_volume_that_could_not_be_read_again_is_not_written(volume, tmp_path, change, said):
+    with pytest.raises(ValueError, match=said):
+        volumes.save(replace(volume, **change), tmp_path / "one.h5")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_folders_globs_and_lists_are_found_in_order(volume, tmp_path):
     paths = [volumes.save(volume, tmp_path / f"universe_{i:05d}.h5") for i in (2, 0, 1)]
     expected = sorted(paths)
