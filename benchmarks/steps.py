@@ -2,6 +2,7 @@
 
     OMP_NUM_THREADS=1 python benchmarks/steps.py --case cosmoflow --rounds 3
     OMP_NUM_THREADS=1 python benchmarks/steps.py --case deepcam --reference ~/hpc/deepcam/src/deepCam
+    OMP_NUM_THREADS=1 python benchmarks/steps.py --case tiramisu --rows 96       # a toy
 
 Reference and network take turns (A B A B ...), each in a process of its own with one thread: the reference as PyTorch
 starts, ours with freed memory kept, as ranks and batch jobs do. CPU seconds are of the best and the median step; memory
@@ -37,21 +38,28 @@ from climlab_dl.performance import ceilings
 from climlab_dl.performance.flops import count
 from climlab_dl.performance.measure import Work
 
-MAP, VOLUME = (768, 1152), (128, 128, 128)
-CASES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
-    "deepcam": (lambda: DeepLab.mlperf(padding="zeros").build(16, 3), (1, 16, *MAP)),
-    "deepcam recompute": (lambda: replace(DeepLab.mlperf(padding="zeros"), recompute=True).build(16, 3), (1, 16, *MAP)),
-    "deepcam periodic": (lambda: DeepLab.mlperf().build(16, 3), (1, 16, *MAP)),
-    "kurth": (lambda: DeepLab.kurth(padding="zeros").build(16, 3), (1, 16, *MAP)),
-    "tiramisu": (lambda: Tiramisu.kurth(padding="zeros").build(16, 3), (1, 16, *MAP)),
-    "cosmoflow": (lambda: CosmoFlow.paper().build(1, 3), (1, 1, *VOLUME)),
-    "cosmoflow recompute": (lambda: CosmoFlow(recompute=True).build(1, 3), (1, 1, *VOLUME)),
-    "cosmoflow mlperf": (lambda: CosmoFlow.mlperf().build(4, 4), (1, 4, *VOLUME)),
+# Network, and its input's channels and dimensions.
+CASES: dict[str, tuple[Callable[[], nn.Module], int, int]] = {
+    "deepcam": (lambda: DeepLab.mlperf(padding="zeros").build(16, 3), 16, 2),
+    "deepcam recompute": (lambda: replace(DeepLab.mlperf(padding="zeros"), recompute=True).build(16, 3), 16, 2),
+    "deepcam periodic": (lambda: DeepLab.mlperf().build(16, 3), 16, 2),
+    "kurth": (lambda: DeepLab.kurth(padding="zeros").build(16, 3), 16, 2),
+    "tiramisu": (lambda: Tiramisu.kurth(padding="zeros").build(16, 3), 16, 2),
+    "cosmoflow": (lambda: CosmoFlow.paper().build(1, 3), 1, 3),
+    "cosmoflow recompute": (lambda: CosmoFlow(recompute=True).build(1, 3), 1, 3),
+    "cosmoflow mlperf": (lambda: CosmoFlow.mlperf().build(4, 4), 4, 3),
     "cosmoflow mlperf recompute": (
         lambda: replace(CosmoFlow.mlperf(), recompute=True).build(4, 4),
-        (1, 4, *VOLUME),
+        4,
+        3,
     ),
 }
+
+
+def shape(case: str, rows: int) -> tuple[int, ...]:
+    """Shape of the input: a map half again as wide as high, or the volume that the networks are described for."""
+    _, channels, dimensions = CASES[case]
+    return (1, channels, rows, rows * 3 // 2) if dimensions == 2 else (1, channels, 128, 128, 128)
 
 
 class Side:
@@ -59,14 +67,14 @@ class Side:
 
     here: "Side"
 
-    def __init__(self, case: str, reference: Path | None, *, ours: bool, infer: bool) -> None:
+    def __init__(self, case: str, rows: int, reference: Path | None, *, ours: bool, infer: bool) -> None:
         torch.set_num_threads(1)
         torch.manual_seed(0)
         if ours:
             keep_freed()
         self.before = peak_kib()
-        build, shape = CASES[case]
-        self.x, self.infer, self.sparing = torch.randn(shape), infer, ours and case.endswith("recompute")
+        build = CASES[case][0]
+        self.x, self.infer, self.sparing = torch.randn(shape(case, rows)), infer, ours and case.endswith("recompute")
         if ours:
             self.network = fold(build()) if infer else build()
         elif case.startswith("deepcam"):
@@ -102,8 +110,8 @@ def _published(folder: Path | None) -> nn.Module:
     return module.DeepLabv3_plus(n_input=16, n_classes=3, os=16, pretrained=False, _print=False)
 
 
-def begin(case: str, reference: Path | None, ours: bool, infer: bool) -> None:
-    Side.here = Side(case, reference, ours=ours, infer=infer)
+def begin(case: str, rows: int, reference: Path | None, ours: bool, infer: bool) -> None:
+    Side.here = Side(case, rows, reference, ours=ours, infer=infer)
 
 
 def step() -> tuple[float, float]:
@@ -122,25 +130,27 @@ def bound(work: Callable[[torch.device], Work]) -> float:
 
 
 @contextmanager
-def process(case: str, reference: Path | None, ours: bool, infer: bool = False) -> Iterator[ProcessPoolExecutor]:
+def process(
+    case: str, rows: int, reference: Path | None, ours: bool, infer: bool = False
+) -> Iterator[ProcessPoolExecutor]:
     """Put one side into a process."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as one:
-        one.submit(begin, case, reference, ours, infer).result()
+        one.submit(begin, case, rows, reference, ours, infer).result()
         yield one
 
 
-def compare(case: str, reference: Path | None, rounds: int, apart: bool) -> str:
+def compare(case: str, rows: int, reference: Path | None, rounds: int, apart: bool) -> str:
     """One row: reference and ours in turns."""
     seconds: dict[bool, list[float]] = {False: [], True: []}
     peaks = {False: 0.0, True: 0.0}
     with ExitStack() as both:
-        sides = {} if apart else {o: both.enter_context(process(case, reference, o)) for o in (False, True)}
+        sides = {} if apart else {o: both.enter_context(process(case, rows, reference, o)) for o in (False, True)}
         for ours in (False, True) * rounds:
-            with process(case, reference, ours) if apart else nullcontext(sides[ours]) as side:
+            with process(case, rows, reference, ours) if apart else nullcontext(sides[ours]) as side:
                 taken, peak = side.submit(step).result()
             seconds[ours].append(taken)
             peaks[ours] = max(peaks[ours], peak)
-    flops = count(CASES[case][0](), CASES[case][1]).training
+    flops = count(CASES[case][0](), shape(case, rows)).training
     best = {ours: min(all_) for ours, all_ in seconds.items()}
     medians = {ours: statistics.median(all_) for ours, all_ in seconds.items()}
     return (
@@ -150,13 +160,13 @@ def compare(case: str, reference: Path | None, rounds: int, apart: bool) -> str:
     )
 
 
-def infer(case: str, rounds: int) -> str:
+def infer(case: str, rows: int, rounds: int) -> str:
     """One row: inference in turns with matrix multiplication and convolution."""
-    flops = count(CASES[case][0](), CASES[case][1]).forward
+    flops = count(CASES[case][0](), shape(case, rows)).forward
     bounds = (ceilings.gemm, partial(ceilings.convolution, channels_last=True))
     reached: list[list[float]] = [[], []]
     taken = []
-    with process(case, None, True, infer=True) as mine:
+    with process(case, rows, None, True, infer=True) as mine:
         for _ in range(rounds):
             for work, rates in zip(bounds, reached, strict=True):
                 rates.append(mine.submit(bound, work).result())
@@ -173,6 +183,7 @@ def main() -> None:
     options.add_argument("--case", choices=list(CASES), action="append", help="only these (default all)")
     options.add_argument("--reference", type=Path, help="folder deepcam/src/deepCam of a clone of mlcommons/hpc")
     options.add_argument("--rounds", type=int, default=3, help="steps of each kind (default 3)")
+    options.add_argument("--rows", type=int, default=768, help="of the maps (default 768)")
     options.add_argument("--infer", action="store_true", help="inference beside what bounds it instead")
     options.add_argument("--apart", action="store_true", help="a process for each step, if memory cannot hold both")
     asked = options.parse_args()
@@ -184,7 +195,10 @@ def main() -> None:
         print("| training step | reference CPU s | ours | ratio | GFLOP/s | reference MiB | ours | ratio |")
         print("|---|---|---|---|---|---|---|---|")
     for case in asked.case or CASES:
-        row = infer(case, asked.rounds) if asked.infer else compare(case, asked.reference, asked.rounds, asked.apart)
+        if asked.infer:
+            row = infer(case, asked.rows, asked.rounds)
+        else:
+            row = compare(case, asked.rows, asked.reference, asked.rounds, asked.apart)
         print(row, flush=True)
 
 

@@ -11,6 +11,8 @@ from types import ModuleType
 import h5py
 import numpy as np
 import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 from climlab_dl import archive, synthetic
 from climlab_dl.performance import records
@@ -38,6 +40,23 @@ def benchmark(monkeypatch, capsys):
     for name in set(sys.modules) - before:
         if str(getattr(sys.modules[name], "__file__", "")).startswith(str(BENCHMARKS)):
             del sys.modules[name]
+
+
+@pytest.mark.slow
+def test_steps_of_a_network_are_measured_beside_a_plain_one_and_counted_as_torch_counts_them(benchmark):
+    steps, said = benchmark("steps", "--case", "tiramisu", "--rows", 96, "--rounds", 1)
+    row = [cell.split()[0] for cell in said.splitlines()[-1].strip("| ").split("|")]
+    reference, ours, ratio, rate = map(float, row[1:5])
+    assert ratio == pytest.approx(ours / reference, abs=0.05)
+    network = steps.CASES["tiramisu"][0]()
+    with FlopCounterMode(display=False) as counter:
+        network(torch.zeros(steps.shape("tiramisu", 96))).sum().backward()
+    # torch leaves out the gradient of the input, for which nobody asked; seconds are printed to 0.01.
+    assert rate * ours == pytest.approx(counter.get_total_flops() / 1e9, rel=0.01 / ours + 0.05)
+    _, said = benchmark("steps", "--case", "tiramisu", "--rows", 96, "--rounds", 1, "--infer")
+    seconds, rate, products, share = map(float, said.splitlines()[-1].strip("| ").split("|")[1:5])
+    assert share == pytest.approx(rate / products, abs=0.02)
+    assert seconds > 0
 
 
 @pytest.mark.slow
