@@ -1,5 +1,6 @@
 """The verb for maps."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -14,7 +15,7 @@ def draw(
     /,
     *,
     out: Path,
-    mask: str = "",
+    mask: tuple[str, ...] = (),
     channel: Annotated[tuple[str, ...], arg(aliases=["-c"])] = (),
     time: str = "0",
     wind: bool = False,
@@ -50,9 +51,12 @@ def draw(
     if out.suffix not in endings:
         wrong_use(f"--out {out} ends in {out.suffix!r}; a map is written as {', '.join(sorted(endings))}")
     fields = archive.open(source_of(files))
-    marked = archive.open(mask) if mask else fields
+    if set(fields) == {"mask"}:
+        over = shlex.join(["--mask", *files, *(["--storms"] if storms else []), "--out", str(out)])
+        raise ValueError(f"these are masks only; draw them over their fields: climlab-dl map YOUR_FIELDS {over}")
+    marked = archive.open(source_of(mask)) if mask else fields
     if "mask" not in marked and (mask or storms):
-        raise ValueError(f"{mask or files[0]} has no mask; climlab-dl label or detect makes one")
+        raise ValueError(f"{(mask or files)[0]} has no mask; climlab-dl label or detect makes one")
     found = marked.get("mask")
     channels = list(channel) or [name for name in ("TMQ", "IVT") if name in fields][:1] or None
     options: Any = {

@@ -53,11 +53,23 @@ def test_a_mask_may_lie_in_a_file_of_its_own(labelled, tmp_path):
     fields = archive.open(labelled)
     archive.save(fields.drop_vars("mask"), tmp_path / "fields.nc")
     archive.save(fields[["mask"]], tmp_path / "masks.nc")
-    drawing.draw((str(tmp_path / "fields.nc"),), out=tmp_path / "with.png", mask=str(tmp_path / "masks.nc"))
+    drawing.draw((str(tmp_path / "fields.nc"),), out=tmp_path / "with.png", mask=(str(tmp_path / "masks.nc"),))
     drawing.draw((str(labelled),), out=tmp_path / "same.png")
     assert (tmp_path / "with.png").read_bytes() == (tmp_path / "same.png").read_bytes()
     with pytest.raises(ValueError, match=r"fields\.nc has no mask; climlab-dl label or detect makes one"):
         drawing.draw((str(tmp_path / "fields.nc"),), out=tmp_path / "map.html", storms=True)
+
+
+def test_masks_alone_are_to_be_drawn_over_their_fields(run, labelled, tmp_path):
+    fields = archive.open(labelled)
+    archive.save(fields.drop_vars("mask"), tmp_path / "fields.nc")
+    masks = [archive.save(fields[["mask"]].isel(time=[k]), tmp_path / f"masks/{k}.nc") for k in range(3)]
+    out = tmp_path / "map.html"
+    said = run("map", *masks, "--out", out, "--storms", code=1).stderr
+    advice = f"climlab-dl map YOUR_FIELDS --mask {' '.join(map(str, masks))} --storms --out {out}"
+    assert said == f"climlab-dl: these are masks only; draw them over their fields: {advice}\n"
+    words = advice.replace("YOUR_FIELDS", str(tmp_path / "fields.nc")).split()[1:]
+    assert run(*words, "-c", "TMQ").stdout == f"{out}\n"
 
 
 @pytest.mark.parametrize(
