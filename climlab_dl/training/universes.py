@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from climlab_dl.cosmology import volumes
+from climlab_dl.cosmology import checks, volumes
 from climlab_dl.cosmology.volumes import Volume
 from climlab_dl.parallel import ranks
 from climlab_dl.training.batches import Prepared, Samples, check_shares, shared_statistics, split
@@ -84,15 +84,15 @@ class Universes:
         Raises
         ------
         ValueError
-            If a file holds no volume with parameters.
+            If a file holds no volume with parameters, or what cannot be counts.
         """
         with ranks.together("opening the universes"):
             reader = _Volumes(volumes.files(self.source), self)
         training, _, held_out = self._split(len(reader.paths))
         statistics = shared_statistics(reader, training, known)
         facts = known or {
-            **statistics.facts(), **reader.target_scale(training), "targets": list(reader.parameters),
-            "log1p": self.log1p,
+            **statistics.facts(), **reader.target_scale(training), **reader.seen(training),
+            "targets": list(reader.parameters), "log1p": self.log1p,
         }  # fmt: skip
         mean, std = facts["target_mean"].numpy(), facts["target_std"].numpy()
         reader.normalise(statistics, mean, std)
@@ -130,19 +130,22 @@ class _Volumes:
         shifts = np.zeros(first.counts.shape[-1]) if first.redshifts is None else first.redshifts
         self.channels = tuple(f"z={shift:g}" for shift in shifts)
         self.shape = (first.counts.shape[-1], *first.counts.shape[:-1])
-        self.periodic = first.periodic
+        self.periodic, self.box_size_mpc_h = first.periodic, first.box_size_mpc_h
+        self.told_redshifts = None if first.redshifts is None else first.redshifts.tolist()
         self.mean, self.std = Statistics.empty(self.channels).scale(3)
         self.target_mean, self.target_std = np.zeros(len(self.parameters)), np.ones(len(self.parameters))
         self._table = np.zeros((len(self.channels), 2**16), dtype=np.float32)
         self.in_memory = float(len(paths)) * first.counts.nbytes <= data.memory_gigabytes * 2**30
         self._kept = [self._load(index, keep=True) for index in range(len(paths))] if self.in_memory else []
         self._seen: dict[int, list[np.ndarray]] = {}  # parameters by number of the volume, scaled and physical
+        self._mean_counts: dict[int, np.ndarray] = {}
 
     def statistics(self, indices: range) -> Statistics:
         """Merge the statistics of some volumes, one after the other, and note their parameters."""
         parts = [Statistics.empty(self.channels)]
         for index in indices:
             counts, *self._seen[index] = self._counts(index)
+            self._mean_counts[index] = counts.mean((1, 2, 3), dtype=np.float64)
             parts.append(Statistics.of(self._values(counts), self.channels))
         return merged(parts)
 
@@ -161,11 +164,20 @@ class _Volumes:
             low, high = volumes.scaling(unit, physical)
         return {"target_mean": torch.from_numpy((low + high) / 2), "target_std": torch.from_numpy((high - low) / 2)}
 
+    def seen(self, training: range) -> dict[str, Any]:
+        """Tell what kind of volumes these are, so that who asks the network of others can be warned."""
+        table = np.zeros((len(training), len(self.channels)))
+        for index, noted in self._mean_counts.items():
+            table[index] = noted
+        means = ranks.sum(torch.from_numpy(table), "mean counts")
+        span = {"lowest_mean_count": means.amin(0).tolist(), "highest_mean_count": means.amax(0).tolist()}
+        return {"box_size_mpc_h": self.box_size_mpc_h, "redshifts": self.told_redshifts, **span}
+
     def normalise(self, statistics: Statistics, target_mean: np.ndarray, target_std: np.ndarray) -> None:
         """From now on give (value - mean) / std, of volumes and parameters."""
         self.mean, self.std = statistics.scale(3)
         self.target_mean, self.target_std = target_mean, target_std
-        # Looking a count up is ten times as fast as its logarithm. Negative ones, which cannot be, stay not a number.
+        # Looking a count up is ten times as fast as its logarithm. Negative ones never get here.
         with np.errstate(invalid="ignore", divide="ignore"):
             possible = self._values(np.arange(2**16).astype(np.uint16).view(np.int16))
         self._table = (possible - self.mean[:, :, 0, 0]) / self.std[:, :, 0, 0]
@@ -215,6 +227,8 @@ class _Volumes:
                 f"{self.paths[index]} holds a volume {volume.counts.shape} of {', '.join(volume.names)}; expected "
                 f"{(*self.shape[1:], self.shape[0])} of {', '.join(self.parameters)}, as in {self.paths[0]}"
             )
+        if fault := checks.impossible(volume.counts):
+            raise ValueError(f"{self.paths[index]}: {fault}; leave it out, or convert it to counts")
         columns = [volume.names.index(name) for name in self.parameters]
         physical = volume.unit if self.scaled_only else volume.physical
         unit = volume.unit if self.targets == "unit" else physical

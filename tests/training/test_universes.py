@@ -124,15 +124,28 @@ def test_a_learning_curve_has_one_held_out_part(universes):
         Universes(source=universes, at_most=1)
 
 
-def test_a_negative_count_is_not_taken_for_a_large_one(universes, tmp_path):
-    # Counts are looked up in a table: an overflow of int16 has no logarithm, and must not get that of another count.
+@pytest.mark.parametrize("memory_gigabytes", [0.0, 1.0])
+def test_what_cannot_be_counts_is_not_trained_on(universes, tmp_path, memory_gigabytes):
+    # Counts are looked up in a table: an overflow of int16 must not get the logarithm of a large count.
     volume = next(volumes.read(Universes(source=universes).files()["training"][0]))
     for number in range(4):
         counts = volume.counts.copy()
         counts[0, 0, 0, 0] = -5 if number == 3 else 1
         physical = np.array([0.3, 0.8]) + 0.01 * number
         volumes.save(replace(volume, counts=counts, physical=physical), tmp_path / f"{number}.h5")
-    data = Universes(source=tmp_path, held_out=0.25, symmetries=False).prepare(seed=0)
-    values = data.held_out[0, 0][0]
-    assert torch.isnan(values[0, 0, 0, 0])
-    assert torch.isfinite(values).sum() == values.numel() - 1
+    with pytest.raises(ValueError, match=r"3\.h5: counts go down to -5; an overflow of int16 or a contrast"):
+        Universes(source=tmp_path, held_out=0.25, memory_gigabytes=memory_gigabytes).prepare(seed=0).held_out[0, 0]
+    contrast = volume.counts / volume.counts.mean(dtype=np.float64) - 1
+    volumes.save(replace(volume, counts=contrast.astype(np.float32)), tmp_path / "0.h5")
+    with pytest.raises(ValueError, match=r"0\.h5: counts go down to -1; .* a contrast instead of counts"):
+        Universes(source=tmp_path, held_out=0.25, memory_gigabytes=memory_gigabytes).prepare(seed=0)
+
+
+def test_a_training_notes_what_kind_of_volumes_it_saw(universes):
+    data = Universes(source=universes, redshifts=(1.5, 0.0))
+    facts = data.prepare(seed=0).facts
+    assert facts["redshifts"] == [1.5, 0.0]
+    assert facts["box_size_mpc_h"] == 8.0
+    means = [next(volumes.read(path)).counts.mean((0, 1, 2))[::-1] for path in data.files()["training"]]
+    np.testing.assert_allclose(facts["lowest_mean_count"], np.min(means, axis=0))
+    np.testing.assert_allclose(facts["highest_mean_count"], np.max(means, axis=0))
