@@ -104,7 +104,7 @@ def report(arguments: argparse.Namespace) -> None:
     checked = calibration.check(fitted, held_out)
     table = posterior.accuracy(fitted)
     missed = fitted.to_physical(checked.draws.mean(1)) - fitted.to_physical(checked.truth)
-    table.loc["network, posterior mean"] = np.sqrt(np.mean(missed**2, axis=0))
+    table.loc["posterior mean, all held out"] = np.sqrt(np.mean(missed**2, axis=0))
     print(table.round(4).to_string(), "\n")
     print(checked.table().round(3).to_string(), f"\nTARP inside its band: {checked.tarp_ok}")
     if arguments.sizes:

@@ -46,7 +46,7 @@ def test_scores_stand_beside_the_trivial_prediction(tour):
 
 def test_parameter_errors_stand_beside_the_prior(tour):
     errors = pd.read_csv(tour / "parameters.csv", index_col=0)
-    assert {"network", "prior"} <= set(errors.index)
+    assert {"network, raw", "posterior mean", "prior"} <= set(errors.index)
     assert {"Omega_m", "sigma_8", "n_s"} <= set(errors.columns)
 
 

@@ -86,7 +86,9 @@ def test_a_network_is_compared_with_the_prior_and_the_power_spectrum(cosmoflow: 
     assert pictures(shown) == 2  # the curves, and the estimates against the truth
     assert "of the prior" in shown[0]["text/html"]
     errors = outputs(book, "posterior.accuracy(")[0]["text/html"]
-    assert all(method in errors for method in ("network", "ridge ln P", "ridge ln P + PDF", "prior"))
+    assert all(
+        method in errors for method in ("network, raw", "posterior mean", "ridge ln P", "ridge ln P + PDF", "prior")
+    )
     seen = RunFolder(out / "runs" / "cosmoflow").held_out()
     assert seen is not None
     assert list(seen.parameter) == ["Omega_m", "sigma_8", "n_s"]

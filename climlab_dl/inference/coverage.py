@@ -44,6 +44,13 @@ class Calibration:
     seed: int = 0
     prior: Mapping[str, tuple[float, float]] | None = None
 
+    def __repr__(self) -> str:
+        verdict = "nothing speaks against the posteriors" if self.ok else "the posteriors are not calibrated"
+        few = ", but the universes are too few to contradict much" if self.few else ""
+        p = ", ".join(f"{name} {value:.2g}" for name, value in self.p_values().items())
+        universes = counted(len(self.truth), "universe")
+        return f"<Calibration on {universes}: {verdict}{few}; p {p}; {self._tarp_verdict}>"
+
     @property
     def ranks(self) -> Array:
         """Share of the draws below the truth (universes, parameters): uniform if calibrated (Talts et al. 2018)."""
@@ -97,6 +104,10 @@ class Calibration:
         coverage = np.searchsorted(np.sort(credibility), levels, side="right") / len(credibility)
         low, high = uniform_band(levels, len(credibility))
         return pd.DataFrame({"level": levels, "coverage": coverage, "low": low, "high": high})
+
+    @property
+    def _tarp_verdict(self) -> str:
+        return "TARP inside its band" if self.tarp_ok else "TARP outside its band"
 
     @property
     def tarp_ok(self) -> bool:

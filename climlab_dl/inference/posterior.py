@@ -7,7 +7,7 @@ The same seed gives the same draws.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -29,6 +29,8 @@ Method = Literal["auto", "flow", "linear"]
 
 # Below so many calibration universes a spline flow learns the universes by heart and its posteriors are too narrow.
 FEWEST_FOR_FLOW = 200
+# To take the mean of: its own error is then a twentieth of the posterior's spread.
+MEAN_DRAWS = 500
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -86,6 +88,7 @@ def fit(
     calibration: volumes.Source | None = None,
     *,
     method: Method = "auto",
+    prior: Mapping[str, tuple[float, float]] | None = None,
     symmetries: int = 8,
     refit: bool = False,
     seed: int = 0,
@@ -102,6 +105,9 @@ def fit(
         ``"linear"``: estimates linear in the parameters with Gaussian scatter of unknown size, for few universes.
         ``"flow"``: a conditional spline flow on top, for any shape of scatter, from 200 universes. ``"auto"`` chooses
         by their number; ``Posterior.method`` says which it was.
+    prior
+        Ends of the flat prior that the universes were drawn from, by parameter; if None, from the files' ``unitPar``
+        and ``physPar``.
     symmetries
         Over how many of the cube's 48 symmetries the network's estimates are averaged.
     refit
@@ -113,7 +119,8 @@ def fit(
     Raises
     ------
     ValueError
-        If there is no run, or there are no calibration universes, or too few.
+        If there is no run, or there are no calibration universes, or too few, or they do not tell their parameters or
+        lie outside the prior.
     TypeError
         If a run or the calibration universes are none of these.
     """
@@ -126,6 +133,8 @@ def fit(
         if not paths:
             raise ValueError("run is empty: give a run's folder or a checkpoint, or several for an ensemble")
         network = Summaries.load(*paths, symmetries=symmetries)
+    if prior is not None and (absent := [name for name in network.names if name not in prior]):
+        raise ValueError(f"prior has no {', '.join(absent)}; give both ends of {', '.join(network.names)}")
     if refit:
         network = network.refitted(volumes.open(_split(network)["training"]))
     if calibration is None:
@@ -135,8 +144,11 @@ def fit(
                 f"{network.source} was trained with no calibration split; train with Universes(calibration=0.2), or "
                 "pass calibration= universes that it has not seen (on its own training data it is too sure)"
             )
-    estimates, physical, unit = network.of(volumes.open(calibration))
-    low, high = volumes.scaling(unit, physical)
+    estimates, physical, unit = network.of(volumes.open(calibration), prior)
+    if prior is None:
+        low, high = volumes.scaling(unit, physical)
+    else:
+        low, high = np.array([prior[name] for name in network.names], dtype=np.float64).T
     summaries = volumes.to_unit(estimates, low, high)
     use_flow = method == "flow" or (method == "auto" and len(unit) >= FEWEST_FOR_FLOW)
     likelihood = FlowLikelihood.fit(summaries, unit, seed) if use_flow else LinearLikelihood.fit(summaries, unit)
@@ -148,7 +160,8 @@ def fit(
 def draw(posterior: Posterior, volume: volumes.Source, n: int = 10_000, seed: int = 0) -> pd.DataFrame:
     """Draw from the posterior of one universe, or of several that share their parameters.
 
-    A warning says so where the files of several tell that their parameters differ.
+    A warning in the log says so where the files of several tell that their parameters differ, and where box, redshifts
+    or mean count of a volume are not like the training's.
 
     Parameters
     ----------
@@ -166,6 +179,11 @@ def draw(posterior: Posterior, volume: volumes.Source, n: int = 10_000, seed: in
     pd.DataFrame
         A row a draw, a column a parameter (Omega_m, sigma_8 and n_s have no unit, H_0 is in km/s/Mpc);
         ``attrs["prior"]`` holds the prior's ends and ``attrs["method"]`` how it was fitted.
+
+    Raises
+    ------
+    ValueError
+        If a volume holds what cannot be counts, such as a density contrast, or lacks redshifts of the training.
     """
     if n < 1:
         raise ValueError(f"n = {n} draws cannot be made; ask for at least one")
@@ -236,8 +254,9 @@ def accuracy(posterior: Posterior) -> pd.DataFrame:
     Returns
     -------
     pd.DataFrame
-        Root-mean-square error in physical units by method ("network", "ridge ln P", "ridge ln P + PDF", "prior") and
-        parameter. All learnt from the same training universes and redshifts; the prior predicts their mean.
+        Root-mean-square error in physical units by method ("posterior mean", "network, raw", "ridge ln P", "ridge ln P
+        + PDF", "prior") and parameter. The network and the ridges learnt from the same training universes and
+        redshifts, whose mean the prior predicts; the posterior mean is what the posterior makes of the raw network.
 
     Raises
     ------
@@ -245,8 +264,12 @@ def accuracy(posterior: Posterior) -> pd.DataFrame:
         If the training held no universes out.
     """
     files = _split(posterior.summaries)
-    estimates, physical, _ = posterior.summaries.of(volumes.open(files["held_out"]))
-    network = pd.DataFrame([np.sqrt(np.mean((estimates - physical) ** 2, axis=0))], ["network"], list(posterior.names))
+    estimates, physical, _ = posterior.summaries.of(volumes.open(files["held_out"]), posterior.prior)
+    units = posterior.to_unit(estimates)
+    means = [posterior.likelihood.draw(one[None], MEAN_DRAWS, seed).mean(0) for seed, one in enumerate(units)]
+    found = {"posterior mean": posterior.to_physical(np.array(means)), "network, raw": estimates}
+    errors = {method: np.sqrt(np.mean((each - physical) ** 2, axis=0)) for method, each in found.items()}
+    network = pd.DataFrame.from_dict(errors, orient="index", columns=list(posterior.names))
     seen = [map(posterior.summaries.at, volumes.open(files[part])) for part in ("training", "held_out")]
     others = spectrum.baselines(*seen)[list(posterior.names)]
     return pd.concat([network, others.loc[["ridge ln P", "ridge ln P + PDF", "prior"]]]).rename_axis("method")
@@ -261,6 +284,7 @@ def _split(network: Summaries) -> dict[str, list[Path]]:
 def _summaries(posterior: Posterior, volume: volumes.Source) -> Array:
     summaries, told = [], {}
     for one in volumes.open(volume):
+        posterior.summaries.warn(one)
         summaries.append(posterior.summary(one))
         if one.physical is not None:
             told.setdefault(tuple(np.round(one.physical, 6).tolist()), one.source.name)

@@ -1,6 +1,7 @@
 """What a trained CosmoFlow says of a volume, as a few numbers: the frozen summary that a posterior is built on."""
 
-from collections.abc import Iterable, Sequence
+import logging
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,10 @@ import torch
 from numpy.typing import NDArray
 
 from climlab_dl import cards
-from climlab_dl.cosmology import volumes
+from climlab_dl.cosmology import checks, volumes
 from climlab_dl.cosmology.spectrum import Ridge
 from climlab_dl.cosmology.volumes import Volume
+from climlab_dl.inference.likeness import Training
 from climlab_dl.training import checkpoint
 from climlab_dl.training.folder import checkpoint_of
 from climlab_dl.training.precision import Precision
@@ -21,6 +23,11 @@ from climlab_dl.training.universes import Universes
 from climlab_dl.words import counted
 
 Array = NDArray[np.float64]
+log = logging.getLogger(__name__)
+_WITHOUT_UNIT = (
+    ', in units of the prior\'s width: give posterior.fit the ends, as prior={"Omega_m": (0.1, 0.5), ...}, or write '
+    "unitPar = 2 (physPar - low) / (high - low) - 1 into the files"
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -43,6 +50,8 @@ class Summaries:
         What the networks compute in: as they were trained, where this device can.
     sources
         The checkpoints.
+    training
+        What is known of the volumes that it was trained on.
     head
         Ridge regression on the networks' features in the place of their dense parts; see :meth:`refitted`.
     """
@@ -58,6 +67,7 @@ class Summaries:
     symmetries: int = 8
     precision: Precision = field(default=Precision(), repr=False)
     sources: tuple[Path, ...]
+    training: Training = field(default=Training(), repr=False)
     head: Ridge | None = field(default=None, repr=False)
 
     @classmethod
@@ -126,6 +136,7 @@ class Summaries:
             symmetries=symmetries,
             precision=run.precision.usable(torch.device(device)),
             sources=(path,),
+            training=Training.of(facts),
         )
 
     def _repr_html_(self) -> str:
@@ -170,9 +181,31 @@ class Summaries:
         return replace(self, head=Ridge.fit(features, physical))
 
     def at(self, volume: Volume) -> Volume:
-        """Only the redshifts that the network was trained on."""
+        """Only the redshifts that the network was trained on, in its order.
+
+        Raises
+        ------
+        ValueError
+            If the volume lacks one of them, or holds what cannot be counts.
+        """
+        if fault := checks.impossible(volume.counts):
+            raise ValueError(
+                f"{volume.source}: {fault}. The network was trained on counts of particles; give those, or the mean "
+                "count times one plus the contrast"
+            )
         data = self.run.data
-        return volume.at(data.redshifts) if isinstance(data, Universes) and data.redshifts is not None else volume
+        if isinstance(data, Universes) and data.redshifts is not None:
+            return volume.at(data.redshifts)
+        return self.training.ordered(volume)
+
+    def warn(self, volume: Volume) -> bool:
+        """Say in the log how a volume differs from those of the training, and whether it does."""
+        differences = list(self.training.differences(volume, self.at(volume)))
+        if differences:
+            log.warning(
+                "%s has %s: nothing is known of how %s errs there", volume.source, "; ".join(differences), self.source
+            )
+        return bool(differences)
 
     def _features(self, volume: Volume) -> Array:
         """Features of all the networks, side by side."""
@@ -190,16 +223,44 @@ class Summaries:
                 found.append(function(torch.from_numpy(turned)[None].to(device))[0].double().cpu().numpy())
         return np.mean(found, axis=0)
 
-    def of(self, source: Iterable[Volume]) -> tuple[Array, Array, Array]:
-        """Summaries, physical and scaled parameters (each: volumes, parameters), one volume in memory at a time."""
-        rows = []
+    def of(
+        self, source: Iterable[Volume], prior: Mapping[str, tuple[float, float]] | None = None
+    ) -> tuple[Array, Array, Array]:
+        """Summaries, physical and scaled parameters (each: volumes, parameters), one volume in memory at a time.
+
+        Where the prior is given, parameters are scaled to it, whatever the files say.
+
+        Raises
+        ------
+        ValueError
+            If a volume does not tell its parameters, or they lie outside the prior.
+        """
+        rows, warned = [], False
         for volume in source:
-            missing = set(self.names) - set(volume.names)
-            if missing or volume.unit is None or volume.physical is None:
-                raise ValueError(f"{volume.source} does not tell {', '.join(sorted(missing)) or 'its parameters'}")
-            columns = [volume.names.index(name) for name in self.names]
-            rows.append((self(volume), volume.physical[columns], volume.unit[columns]))
+            physical = self._told(volume, volume.physical, "physPar, the parameters' values")
+            if prior is None:
+                unit = self._told(volume, volume.unit, "unitPar, the parameters in units of the prior", _WITHOUT_UNIT)
+            else:
+                unit = volumes.to_unit(physical, *np.array([prior[name] for name in self.names]).T)
+                if np.abs(unit).max() > 1 + 1e-6:
+                    raise ValueError(
+                        f"{volume.source} has {dict(zip(self.names, physical.tolist(), strict=True))}, outside the "
+                        f"prior {dict(prior)}; give the prior that the universes were drawn from"
+                    )
+            warned = warned or self.warn(volume)  # once: what is wrong with a set is wrong with all of its files
+            rows.append((self(volume), physical, unit))
         if not rows:
             raise ValueError("no volumes were given; check the split")
         summaries, physical, unit = (np.array(column) for column in zip(*rows, strict=True))
         return summaries, physical, unit
+
+    def _told(self, volume: Volume, values: Array | None, what: str, remedy: str = "") -> Array:
+        """Values of the network's parameters that a volume tells, in the network's order."""
+        missing = sorted(set(self.names) - set(volume.names))
+        if values is not None and not missing:
+            return values[[volume.names.index(name) for name in self.names]]
+        lacking = f"the parameter {', '.join(missing)}" if missing else what
+        raise ValueError(
+            f"{volume.source} has not {lacking}. It is one of the universes of known parameters on which is seen how "
+            f"{self.source} errs{remedy}"
+        )

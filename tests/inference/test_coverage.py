@@ -73,3 +73,13 @@ def test_fewer_universes_than_thirty_let_posteriors_of_a_third_of_their_width_pa
     assert widths[0] > excess > widths[1]
     assert posteriors(universes=FEWEST - 1).few
     assert not posteriors(universes=FEWEST).few
+
+
+def test_a_calibration_tells_its_verdict_in_one_line():
+    right, narrow, few = (repr(posteriors(width, universes=n)) for width, n in ((1, 400), (0.5, 400), (1, 10)))
+    assert right.startswith("<Calibration on 400 universes: nothing speaks against the posteriors; p a ")
+    assert narrow.startswith("<Calibration on 400 universes: the posteriors are not calibrated; p a ")
+    assert "10 universes: nothing speaks against the posteriors, but the universes are too few" in few
+    assert right.endswith("TARP inside its band>")
+    assert narrow.endswith("TARP outside its band>")
+    assert "\n" not in right

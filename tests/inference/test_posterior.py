@@ -6,6 +6,7 @@ import torch
 
 from climlab_dl.cosmology import simulate, spectrum, volumes
 from climlab_dl.inference import calibration, posterior
+from climlab_dl.inference.likeness import Training
 from climlab_dl.inference.summaries import Summaries
 from climlab_dl.models.cosmoflow import CosmoFlow
 from climlab_dl.training.loop import train
@@ -82,7 +83,11 @@ def test_held_out_universes_are_checked_and_compared_with_baselines(fitted, trai
     table = posterior.accuracy(fitted)
     expected = spectrum.baselines(volumes.open(files["training"]), volumes.open(files["held_out"]))
     assert table.loc["prior", "sigma_8"] == pytest.approx(expected.loc["prior", "sigma_8"])
-    assert table.loc["network", "sigma_8"] < 0.6 * table.loc["prior", "sigma_8"]
+    assert list(table.index[:2]) == ["posterior mean", "network, raw"]
+    assert table.loc["network, raw", "sigma_8"] < 0.6 * table.loc["prior", "sigma_8"]
+    missed = fitted.to_physical(checked.draws.mean(1)) - fitted.to_physical(checked.truth)
+    expected = np.sqrt(np.mean(missed**2, axis=0))
+    np.testing.assert_allclose(table.loc["posterior mean"].to_numpy(dtype=float), expected, rtol=0.05)
     assert len(posterior.held_out(fitted)) == 12
 
 
@@ -106,6 +111,69 @@ def test_what_does_not_fit_is_refused_in_words(fitted, trained, tmp_path):
         posterior.fit(trained[0], method="spline")  # type: ignore[arg-type]
     with pytest.raises(FileNotFoundError):
         posterior.fit(tmp_path / "nothing")
+
+
+@pytest.mark.slow
+def test_a_contrast_in_place_of_counts_has_no_posterior(fitted, trained):
+    volume = next(volumes.read(trained[1].data.files()["held_out"][0]))
+    contrast = (volume.counts / volume.counts.mean(dtype=np.float64) - 1).astype(np.float32)
+    holes = np.where(contrast < 0, np.nan, contrast)
+    for counts, found in (
+        (contrast, "counts go down to -1; .*a contrast instead of counts"),
+        (holes, "not all finite"),
+    ):
+        wrong = replace(volume, counts=counts)
+        point = posterior.draw(fitted, volume, n=1)
+        for asked in (
+            lambda wrong=wrong: posterior.draw(fitted, wrong),
+            lambda wrong=wrong, point=point: posterior.log_prob(fitted, wrong, point),
+            lambda wrong=wrong: posterior.fit(fitted.summaries, [wrong] * 9),
+            lambda wrong=wrong: fitted.summaries.refitted([wrong] * 9),
+        ):
+            with pytest.raises(ValueError, match=f"{volume.source.name}: .*{found}"):
+                asked()
+
+
+@pytest.mark.slow
+def test_volumes_unlike_the_trainings_are_said_in_the_log(fitted, trained, caplog):
+    volume = next(volumes.read(trained[1].data.files()["held_out"][0]))
+    posterior.draw(fitted, volume, n=1)
+    assert not caplog.records
+    for unlike, said in (
+        (replace(volume, box_size_mpc_h=1000.0), "a box of 1000 Mpc/h, where the training's were 96"),
+        (replace(volume, counts=50 * volume.counts), "50 particles per cell on average, where the training's had 1:"),
+    ):
+        caplog.clear()
+        posterior.draw(fitted, unlike, n=1)
+        assert said in caplog.text
+        assert str(volume.source) in caplog.text
+    caplog.clear()
+    older = replace(fitted, summaries=replace(fitted.summaries, training=Training()))
+    posterior.draw(older, replace(volume, box_size_mpc_h=1000.0), n=1)
+    assert not caplog.records
+    with pytest.raises(ValueError, match=r"has no redshift 0 \(it has 3\)"):
+        posterior.draw(fitted, replace(volume, redshifts=np.array([3.0])))
+
+
+@pytest.mark.slow
+def test_universes_without_scaled_parameters_say_so_or_are_scaled_by_the_prior(fitted, trained):
+    read = volumes.open(trained[1].data.files()["calibration"])
+    bare = [replace(volume, unit=None) for volume in read]
+    with pytest.raises(
+        ValueError, match=r"has not unitPar.* on which is seen how .*run.* give posterior\.fit the ends"
+    ):
+        posterior.fit(fitted.summaries, bare)
+    given = posterior.fit(fitted.summaries, bare, prior={"sigma_8": (0.5, 1.1), "Omega_m": (0.1, 0.5)})
+    assert given.prior == {"Omega_m": (0.1, 0.5), "sigma_8": (0.5, 1.1)}
+    assert posterior.draw(given, bare[0], n=50).to_numpy() == pytest.approx(
+        posterior.draw(fitted, bare[0], n=50).to_numpy(), abs=1e-5
+    )
+    with pytest.raises(ValueError, match="outside the prior"):
+        posterior.fit(fitted.summaries, bare, prior={"Omega_m": (0.1, 0.5), "sigma_8": (0.5, 0.6)})
+    with pytest.raises(ValueError, match="prior has no sigma_8"):
+        posterior.fit(fitted.summaries, bare, prior={"Omega_m": (0.1, 0.5)})
+    with pytest.raises(ValueError, match="has not the parameter sigma_8"):
+        posterior.fit(fitted.summaries, [replace(volume, names=("Omega_m", "s8")) for volume in bare])
 
 
 @pytest.mark.slow
