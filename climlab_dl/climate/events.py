@@ -125,7 +125,9 @@ def find(
         With the fields: ``min_psl_hPa``, the lowest pressure in the event or a cell next to it, at ``psl_lat``,
         ``psl_lon``; ``max_wind_m_s`` at the lowest level and its ``saffir_simpson`` class for cyclones (-1
         depression, 0 storm, 1..5); ``max_tmq_kg_m2``; ``max_ivt_kg_m_s`` and, for rivers, ``ar_scale``, the highest
-        rating (0..5) that any place under the river has reached so far; ``max_precipitation_mm_h``.
+        rating (0..5) that any place under the river has reached so far; ``max_precipitation_mm_h``. A river is taken
+        to last from one snapshot to the next, and in its first for the step to the nearest one; where no other snapshot
+        of the series is within the linking's ``max_gap_hours``, the duration is unknown and ``ar_scale`` is <NA>.
 
         ``merged_into``: track that took this one up after this row; ``split_from``: track that this one left;
         ``region``: number in `regions` of this time's mask; the storms of a region that was divided share it, and their

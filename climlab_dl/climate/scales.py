@@ -56,39 +56,41 @@ class RiverSpells:
 
     Parameters
     ----------
-    step_hours
-        Time that one snapshot stands for, in hours: the archive's usual step.
     max_gap_hours
         A longer time between two snapshots ends every spell.
     """
 
-    def __init__(self, step_hours: float, max_gap_hours: float) -> None:
-        self.step_hours, self.max_gap_hours = step_hours, max_gap_hours
+    def __init__(self, max_gap_hours: float) -> None:
+        self.max_gap_hours = max_gap_hours
         self._hours: NDArray[np.float64] = np.zeros(())
         self._ivt: NDArray[np.float64] = np.zeros(())
         self.restart()
 
     def restart(self) -> None:
         """End every spell: the next snapshot is of another series."""
-        self._last = -np.inf
+        self._last = np.nan
 
-    def rate(self, hours: float, river: NDArray[np.bool_], ivt: NDArray[np.floating]) -> NDArray[np.int8]:
+    def rate(
+        self, hours: float, step_hours: float, river: NDArray[np.bool_], ivt: NDArray[np.floating]
+    ) -> NDArray[np.int8]:
         """Take up the next snapshot and rate each place, 0..5, by its spell so far.
 
         Parameters
         ----------
         hours
             Time of the snapshot in hours since any instant.
+        step_hours
+            How long a river lasts, in hours, that is in this snapshot and not in the one before.
         river
             Where there is a river (lat, lon).
         ivt
             Integrated vapour transport (lat, lon) in kg m-1 s-1.
         """
         since = hours - self._last
-        if since > self.max_gap_hours:
+        if not since <= self.max_gap_hours:  # or there was none before
             self._hours = self._ivt = np.zeros(river.shape)
         goes_on = river & (ivt >= RIVER_IVT_KG_M_S[0])
-        added = np.where(self._hours > 0, since, self.step_hours)
+        added = np.where(self._hours > 0, since, step_hours)
         self._hours = np.where(goes_on, self._hours + added, 0.0)
         self._ivt = np.where(goes_on, np.fmax(self._ivt, ivt), 0.0)
         self._last = hours

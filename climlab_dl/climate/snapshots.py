@@ -62,6 +62,8 @@ class Snapshot:
         What the user calls it.
     hours
         Hours since the mask's first time; 0 where times are no dates.
+    step_hours
+        Hours to the nearest other snapshot of the series; NaN where there is none, or times are no dates.
     series
         Run of the model and labelling, where the mask has several; storms of different series are never one.
     mask, fields
@@ -70,6 +72,7 @@ class Snapshot:
 
     time: Any
     hours: float
+    step_hours: float
     series: dict[str, int]
     mask: NDArray[np.int16]
     fields: dict[str, NDArray[np.floating]]
@@ -103,6 +106,7 @@ def read(mask: xr.DataArray, fields: xr.Dataset | None, names: Sequence[str], la
         raise ValueError(f"the mask has dimensions {mask.dims}; choose one of {sorted(map(str, extra))} with isel")
     times, series = times_of(mask), series_of(mask)
     hours = hours_since_first(times)
+    dated = hours is not None
     if hours is None:
         if len(times) > 1:
             log.warning("the mask's times are no dates: storms are followed in the order of the snapshots, by overlap")
@@ -110,6 +114,7 @@ def read(mask: xr.DataArray, fields: xr.Dataset | None, names: Sequence[str], la
     elif pd.DataFrame({"hours": hours, **series}).duplicated().any():
         raise ValueError("the mask has a time twice; drop one with mask.drop_duplicates('time')")
     order = np.lexsort((hours, *reversed(series.values())))
+    steps = _steps(hours, series, order) if dated else np.full(len(times), np.nan)
     positions = layout_of_fields = None
     if fields is not None and names:
         positions, layout_of_fields = _positions(mask, fields), same_grid(fields, layout)
@@ -126,6 +131,7 @@ def read(mask: xr.DataArray, fields: xr.Dataset | None, names: Sequence[str], la
         yield Snapshot(
             time=times[i],
             hours=float(hours[i]),
+            step_hours=float(steps[i]),
             series={name: int(numbers[i]) for name, numbers in series.items()},
             mask=as_classes(layout.arrange(found["__mask"].values), names_of_classes),
             fields={name: layout_of_fields.arrange(found[name].values) for name in names} if layout_of_fields else {},
@@ -142,6 +148,18 @@ def times_of(mask: xr.DataArray | xr.Dataset) -> NDArray[Any]:
 def series_of(mask: xr.DataArray | xr.Dataset) -> dict[str, NDArray[np.integer]]:
     """Give the run of the model and the labelling of each snapshot, where they are known."""
     return {name: mask[name].values for name in SERIES if name in mask.coords and mask[name].dims == ("time",)}
+
+
+def _steps(
+    hours: NDArray[np.float64], series: dict[str, NDArray[np.integer]], order: NDArray[np.intp]
+) -> NDArray[np.float64]:
+    """Hours from each snapshot to the nearest other one of its series, NaN where there is none."""
+    gaps = np.diff(hours[order])
+    for numbers in series.values():
+        gaps[np.diff(numbers[order]) != 0] = np.nan
+    steps = np.empty(len(hours))
+    steps[order] = np.fmin(np.append(np.nan, gaps), np.append(gaps, np.nan))[: len(hours)]
+    return steps
 
 
 def _positions(mask: xr.DataArray, fields: xr.Dataset) -> NDArray[np.intp]:

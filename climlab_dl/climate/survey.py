@@ -17,8 +17,7 @@ from climlab_dl.climate.mesh import Mesh, mesh_of
 from climlab_dl.climate.scales import RiverSpells, saffir_simpson
 from climlab_dl.climate.separation import Parts, Separation, divide
 from climlab_dl.climate.shapes import Regions
-from climlab_dl.climate.snapshots import Snapshot, class_names, times_of
-from climlab_dl.climate.tracks import hours_since_first
+from climlab_dl.climate.snapshots import Snapshot, class_names
 
 log = logging.getLogger(__name__)
 
@@ -74,12 +73,8 @@ class Survey:
         self._largest = [largest for largest in _LARGEST if all(name in there for name in largest.fields)]
         pressure = ("PSL",) if "PSL" in there else ()
         self.fields = list(dict.fromkeys(chain(pressure, *(largest.fields for largest in self._largest))))
-        hours = hours_since_first(times_of(mask))
         self._mesh = self._mesh_for_centres() if pressure else None
-        self._spells = None
-        steps = np.diff(np.unique(hours)) if hours is not None else np.empty(0)
-        if "IVT" in self.fields and len(steps):
-            self._spells = RiverSpells(step_hours=float(np.median(steps)), max_gap_hours=max_gap_hours)
+        self._spells = RiverSpells(max_gap_hours)
 
     def _mesh_for_centres(self) -> Mesh | None:
         try:
@@ -90,8 +85,7 @@ class Survey:
 
     def restart(self) -> None:
         """Forget what was before: the next snapshot is of another series."""
-        if self._spells is not None:
-            self._spells.restart()
+        self._spells.restart()
 
     def regions(self, classes: NDArray[np.integer]) -> tuple[Regions, NDArray[np.int64]]:
         """Find the regions of one snapshot and the class of each."""
@@ -142,10 +136,13 @@ class Survey:
             table[largest.column] = largest.factor * _possible(found.astype(float), largest.quantity, snapshot)
         if "max_wind_m_s" in table:
             table["saffir_simpson"] = _rating(saffir_simpson(table["max_wind_m_s"]), table["class"] == "cyclone")
-        if self._spells is not None:
-            river = [value for value, name in self._names.items() if name == "river"]
-            ratings = self._spells.rate(snapshot.hours, np.isin(snapshot.mask, river), snapshot.fields["IVT"])
-            table["ar_scale"] = _rating(regions.maximum(ratings), table["class"] == "river")
+        if "IVT" in self.fields:
+            ratings, rivers = np.zeros(snapshot.mask.shape, np.int8), table["class"] == "river"
+            # A snapshot far from all others tells not how long its rivers last; no spell can go through it.
+            if lasting := snapshot.step_hours <= self._spells.max_gap_hours:
+                river = np.isin(snapshot.mask, [value for value, name in self._names.items() if name == "river"])
+                ratings = self._spells.rate(snapshot.hours, snapshot.step_hours, river, snapshot.fields["IVT"])
+            table["ar_scale"] = _rating(regions.maximum(ratings), rivers & lasting)
         table["region"] = parts.origin + 1
         return table
 

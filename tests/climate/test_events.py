@@ -204,3 +204,36 @@ def test_jova_and_irwin_are_found_where_they_were(shared):
     rows = table.set_index("track").loc[hits["detected"]]
     assert rows["min_psl_hPa"].round().tolist() == [990, 996]
     assert events.basin(rows["lat"], rows["lon"]).tolist() == ["EP", "EP"]
+
+
+def _rated(weather, hours, covered):
+    """AR scale of a river of 600 kg/m/s that covers one place in some of the snapshots, and nothing else."""
+    mask, fields = weather(times=len(hours))
+    times = np.datetime64("2011-01-15T12", "ns") + np.array(hours).astype("timedelta64[h]")
+    mask, fields = (mask * 0).assign_coords(time=times), (fields * 0 + 600).assign_coords(time=times)
+    mask[list(covered), 20:24, 10:40] = 2
+    return find(mask, fields[["IVT"]])["ar_scale"]
+
+
+def test_a_river_in_a_snapshot_far_from_all_others_has_no_scale(weather):
+    # By Ralph et al. 2019 600 kg/m/s are AR 1 for less than 24 h, AR 3 from 48 h on. The forecasts are 9 months apart.
+    assert _rated(weather, [0, 6408], [0, 1]).isna().tolist() == [True, True]
+    assert _rated(weather, [0, 6408, 6414], [0, 1, 2]).astype(object).fillna("unknown").tolist() == ["unknown", 1, 1]
+    alone = _rated(weather, [0], [0])
+    assert alone.isna().tolist() == [True]
+    assert alone.dtype == _rated(weather, [0, 6], [0]).dtype == "Int8"
+
+
+def test_a_river_in_one_six_hourly_snapshot_of_a_daily_archive_lasts_no_day(weather):
+    # The commonest step is 24 h; 6 h of 600 kg/m/s are AR 1, 24 h would be AR 2.
+    hours = [0, 24, 48, 72, 78, 84]
+    assert _rated(weather, hours, [4]).tolist() == [1]
+    assert _rated(weather, hours, [1]).tolist() == [2]
+
+
+def test_another_run_of_the_model_tells_not_how_long_a_river_lasts(weather):
+    mask, fields = weather(times=2)
+    runs = {"run": ("time", [1, 2])}
+    table = find(mask.assign_coords(runs), fields.assign_coords(runs))
+    assert (table["class"] == "river").any()
+    assert table["ar_scale"].isna().all()
