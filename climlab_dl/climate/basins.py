@@ -14,7 +14,8 @@ def basin(lat: ArrayLike, lon: ArrayLike) -> NDArray[np.str_]:
 
     In the abbreviations of IBTrACS: NA North Atlantic (to 30E, with the Mediterranean), EP eastern North Pacific (to
     180), WP western North Pacific (100E to 180), NI North Indian (30E to 100E), SI South Indian (20E to 135E), SP South
-    Pacific (135E to 70W), SA South Atlantic.
+    Pacific (135E to 70W), SA South Atlantic. From CSV, ``pandas.read_csv`` keeps NA with ``keep_default_na=False,
+    na_values=[""]``, as `climlab_dl.events.read_tracks` does.
     """
     lat, lon = np.broadcast_arrays(np.asarray(lat, float), np.asarray(lon, float) % 360)
     divide = np.interp(lat, _DIVIDE_LAT, _DIVIDE_LON)

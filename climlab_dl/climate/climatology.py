@@ -47,6 +47,13 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
     ------
     ValueError
         Where the table has no times.
+
+    Notes
+    -----
+    In CSV pandas takes "NA", the North Atlantic, for a missing value unless told otherwise::
+
+        events.summary(table).to_csv("tracks.csv")
+        pd.read_csv("tracks.csv", index_col="track", keep_default_na=False, na_values=[""])
     """
     hours = hours_since_first(table["time"].to_numpy())
     if hours is None:

@@ -62,7 +62,10 @@ def read_tracks(path: str | Path, *, variables: Sequence[str] = ()) -> pd.DataFr
         return _read_teca(path)
     if first.split()[:1] == ["start"]:
         return _read_tempest(path, variables)
-    return _named(pd.read_csv(path), path)
+    table = pd.read_csv(path)
+    if "basin" in table:  # NA is the North Atlantic there, and a missing number elsewhere
+        table["basin"] = pd.read_csv(path, usecols=["basin"], keep_default_na=False, na_values=[""])["basin"]
+    return _named(table, path)
 
 
 def _read_cf(path: Path) -> pd.DataFrame:

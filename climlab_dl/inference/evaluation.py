@@ -56,7 +56,8 @@ def evaluate(
         true ones that are hit (probability of detection); ``false``, the share of false alarms among hits and false
         alarms (false alarm ratio); and ``csi``, hits over all three (critical success index; Wilks 2011, ch. 8). A
         storm is a hit if any of it overlaps in its class. NaN where there is nothing to divide by. Names of several
-        masks come before all that.
+        masks come before all that. From CSV, ``pandas.read_csv`` keeps NA, the North Atlantic, with
+        ``keep_default_na=False, na_values=[""]``.
     Dataset
         By cell: counts of ``hits``, ``misses`` and ``false_alarms`` (class, lat, lon), and of ``snapshots``;
         `plot.diagrams.verdicts` draws them.

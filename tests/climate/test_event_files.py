@@ -23,6 +23,38 @@ def test_a_csv_file_comes_back_as_the_table(weather, tmp_path, calendar):
     assert [p.name for p in tmp_path.iterdir()] == ["events.csv"]
 
 
+def test_the_north_atlantic_comes_back_from_a_csv_file_and_missing_numbers_stay_missing(tmp_path):
+    times = pd.date_range("2005-08-28", periods=3, freq="6h")
+    table = pd.DataFrame(
+        {
+            "track": [1, 1, 2],
+            "class": ["cyclone", "cyclone", "river"],
+            "time": times,
+            "lat": [26.0, 27.0, 40.0],
+            "lon": [272.0, 271.0, 210.0],
+            "max_wind_m_s": [75.0, None, 12.0],
+            "basin": ["NA", "NA", None],
+        }
+    )
+    back: Any = events.read_tracks(events.to_csv(table, tmp_path / "tracks.csv"))
+    assert back["basin"].fillna("none").tolist() == ["NA", "NA", "none"]
+    assert back["max_wind_m_s"].isna().tolist() == [False, True, False]
+    text = (tmp_path / "tracks.csv").read_text().replace(",,NA", ",NA,NA")  # a missing number as R writes it
+    (tmp_path / "tracks.csv").write_text(text)
+    assert events.read_tracks(tmp_path / "tracks.csv")["max_wind_m_s"].isna().tolist() == [False, True, False]
+
+
+def test_a_summary_comes_back_from_a_csv_file_as_its_documentation_says(tmp_path):
+    table = pd.DataFrame(
+        {"track": [1, 2], "class": ["cyclone", "river"], "time": pd.date_range("2005-08-28", periods=2),
+         "lat": [26.0, 40.0], "lon": [272.0, 210.0]}
+    )  # fmt: skip
+    events.summary(table).to_csv(tmp_path / "tracks.csv")
+    back: Any = pd.read_csv(tmp_path / "tracks.csv", index_col="track", keep_default_na=False, na_values=[""])
+    assert back["basin"].fillna("none").to_dict() == {1: "NA", 2: "none"}
+    assert back["speed_km_h"].isna().all()
+
+
 def test_geojson_has_a_feature_for_every_row_and_is_json(weather, tmp_path):
     mask, fields = weather()
     table = find(mask, fields)
