@@ -5,6 +5,7 @@ extremes of 121,266 snapshots of CAM5 that the DeepCAM statistics file records, 
 Pa, degrees Celsius for kelvin, mm for m or an undeclared fill value fall outside.
 """
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -192,6 +193,13 @@ ACCUMULATED = ("PRECT",)
 
 _BY_ALIAS = {alias.lower(): field.name for field in FIELDS.values() for alias in (field.name, *field.aliases)}
 
+# How a field is spelled out; not those of one level, which differ from the same of another by a digit.
+_BY_WORDS = {
+    field.long_name.lower().replace(" ", "_"): field.name
+    for field in FIELDS.values()
+    if not any(map(str.isdigit, field.long_name))
+}
+
 
 def named(name: str) -> Field | None:
     """Give the field that a file's variable ``name`` stands for, or None; case does not matter."""
@@ -200,9 +208,41 @@ def named(name: str) -> Field | None:
 
 def nearest(name: str, present: Iterable[str]) -> str:
     """Give the field that an unknown name is nearly that of, or nothing; one that is ``present`` is not meant."""
-    known = {alias: field for alias, field in _BY_ALIAS.items() if len(alias) > 1 and field not in set(present)}
+    spellings, there = {**_BY_ALIAS, **_BY_WORDS}, set(present)
+    known = {alias: field for alias, field in spellings.items() if len(alias) > 1 and field not in there}
     near = get_close_matches(name.lower(), known, n=1, cutoff=0.8)
     return known[near[0]] if near else ""
+
+
+_WORDS = re.compile(r"[a-z]+|[0-9]+")
+
+
+def likely(name: str, found: Iterable[str]) -> str:
+    """Give the unknown one of the names found that most likely means the field ``name``, or nothing.
+
+    It has a name of the field as a word, or is nearly one of them, or is made of words that describe the field. Levels
+    and heights have to be the field's.
+    """
+    field = FIELDS[name]
+    spelled = [one.lower() for one in (name, *field.aliases) if len(one) > 1]
+    described = set(_WORDS.findall(" ".join([field.long_name, field.standard_name, *spelled]).lower()))
+    whole_words = {one for one in spelled if len(one) > 2}
+
+    def likeness(other: str) -> int:
+        words = set(_WORDS.findall(other.lower()))
+        if not {word for word in words if word.isdigit()} <= described:
+            return 0
+        if words & whole_words:
+            return 3
+        if get_close_matches(other.lower(), spelled, n=1, cutoff=0.85):
+            return 2
+        # So that precip_water is taken for precipitable water, but t for nothing.
+        told = {word for word in words if any(long.startswith(word) for long in described)}
+        return int(told == words and max(map(len, words), default=0) > 3)
+
+    unknown = [other for other in found if named(other) is None]
+    nearest = max(unknown, key=likeness, default="")
+    return nearest if nearest and likeness(nearest) else ""
 
 
 def missing(name: str, found: Iterable[str], where: str = "The archive") -> ValueError:
@@ -221,6 +261,7 @@ def missing(name: str, found: Iterable[str], where: str = "The archive") -> Valu
     known = FIELDS.get(name)
     candidates = {other.lower(): other for other in found if named(other) is None}
     near = get_close_matches(name.lower(), candidates, n=1, cutoff=0.5)
+    nearest = (likely(name, found) if known else "") or (candidates[near[0]] if near else "your_name")
     parts = [f"{where} has no field {name!r} (found: {', '.join(found) or 'none'})."]
     if known is None:
         close = get_close_matches(name, FIELDS, n=1, cutoff=0.5)
@@ -229,6 +270,5 @@ def missing(name: str, found: Iterable[str], where: str = "The archive") -> Valu
         )
     elif known.aliases:
         parts.append(f"It is also read under the names {', '.join(known.aliases[:6])}.")
-    nearest = candidates[near[0]] if near else "your_name"
     parts.append(f"If it is called something else, pass names={{{nearest!r}: {name!r}}} to archive.open.")
     return ValueError(" ".join(parts))

@@ -75,6 +75,22 @@ class Report:
         """Whether nothing is wrong. A gap in time is no fault."""
         return not self.problems
 
+    @property
+    def _sought(self) -> tuple[str, ...]:
+        """Lacking fields that the default rules need, where a variable of unknown name may be one of them."""
+        if not self.unrecognised:
+            return ()
+        from climlab_dl.climate.rules import Cyclones, Rivers
+
+        needed = (*Rivers.kurth().needed(()), *Cyclones.kurth().needed(()))
+        return tuple(name for name in self.lacking if name in needed)
+
+    @property
+    def _verdict(self) -> str:
+        if not self.ok:
+            return f"{len(self.problems)} problem(s)"
+        return f"readable; {counted(len(self.lacking), 'field')} lacking" if self._sought else "as it should be"
+
     def to_dict(self) -> dict[str, Any]:
         """Plain types throughout, for JSON; fields as a list of rows."""
         plain = {f.name: getattr(self, f.name) for f in dataclass_fields(self)}
@@ -87,12 +103,18 @@ class Report:
         return f"<b style='color:{color}'>{html.escape(head)}</b><pre>{html.escape(rest)}</pre>"
 
     def __str__(self) -> str:
-        lines = [f"{self.source}: {'as it should be' if self.ok else f'{len(self.problems)} problem(s)'}"]
+        lines = [f"{self.source}: {self._verdict}"]
         lines += [
             f"  ? {theirs} is no known name and left out; is it {ours}, {FIELDS[ours].long_name}? "
             f"Then pass names={{{theirs!r}: {ours!r}}}."
             for theirs, ours in self.suggestions.items()
         ]
+        if self._sought and not self.suggestions:
+            first = self._sought[0]
+            lines.append(
+                f"  ? Is one of the unknown {first}, {FIELDS[first].long_name}, or another that is lacking? "
+                f"Then pass names={{'THEIRS': {first!r}}}."
+            )
         if self.snapshots:
             gaps = f", {len(self.gaps)} missing (first {self.gaps[0]})" if self.gaps else ", none missing"
             lines += [

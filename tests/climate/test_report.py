@@ -137,6 +137,34 @@ def test_a_slip_of_the_pen_is_shown_first_with_what_it_may_be(sample, tmp_path):
     assert "names={'TMQQ': 'TMQ'}" in archive.check(tmp_path / "b.nc").problems[0]
 
 
+def test_a_field_that_rules_need_is_sought_among_the_unknown_variables(sample, tmp_path):
+    fields = archive.open(sample / "gcm_t63_2001-08-14T06.nc").isel(time=[0]).compute()
+
+    def report(name, *dropped):
+        theirs = fields.drop_vars(dropped).rename(TMQ=name)
+        theirs[name].attrs = {"units": "kg m-2"}  # a standard name would say what it is
+        theirs.to_netcdf(tmp_path / f"{name}.nc")
+        return archive.check(tmp_path / f"{name}.nc")
+
+    spelled_out = report("precipitable_water", "TS")
+    assert spelled_out.ok
+    head, hint, *_ = str(spelled_out).splitlines()
+    assert head.endswith("precipitable_water.nc: readable; 2 fields lacking")
+    assert hint.endswith("is it TMQ, total precipitable water? Then pass names={'precipitable_water': 'TMQ'}.")
+    head, hint, *_ = str(report("moist")).splitlines()
+    assert head.endswith("moist.nc: readable; 1 field lacking")
+    assert hint.startswith("  ? Is one of the unknown TMQ, total precipitable water, or another that is lacking?")
+    assert hint.endswith("Then pass names={'THEIRS': 'TMQ'}.")
+
+
+def test_what_no_rule_needs_may_be_lacking_beside_unknown_variables(sample, tmp_path):
+    fields = archive.open(sample / "gcm_t63_2001-08-14T06.nc").isel(time=[0]).compute()
+    fields.drop_vars("ZBOT").assign(area=fields.PSL.drop_attrs()).to_netcdf(tmp_path / "a.nc")
+    report = archive.check(tmp_path / "a.nc")
+    assert (report.lacking, report.unrecognised) == (("ZBOT",), ("area",))
+    assert str(report).splitlines()[0].endswith("a.nc: as it should be")
+
+
 def test_a_file_that_cannot_be_read_is_one_problem(tmp_path, shared):
     (tmp_path / "a.nc").write_bytes(b"no data at all")
     assert len(archive.check(tmp_path / "a.nc").problems) == 1
