@@ -101,6 +101,13 @@ def source_of(files: tuple[str, ...]) -> str | tuple[str, ...]:
     return files[0] if len(files) == 1 else files
 
 
+def renamed(pairs: tuple[str, ...]) -> dict[str, str | None]:
+    """Read THEIRS=OURS as ``archive.open`` takes it."""
+    if wrong := [pair for pair in pairs if "=" not in pair]:
+        wrong_use(f"--names {wrong[0]}: expected THEIRS=OURS, e.g. tcw=TMQ")
+    return {theirs: ours or None for theirs, ours in (pair.split("=", 1) for pair in pairs)}
+
+
 def refuse_to_overwrite(out: Path, files: tuple[str, ...]) -> None:
     """End the program if what is written, which holds less than the inputs, would take the place of one of them."""
     from climlab_dl import archive

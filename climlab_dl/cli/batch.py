@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import AvoidSubcommands, Positional, arg
 
-from climlab_dl.cli.app import AsJson, Count, Files, app, refuse_to_overwrite, source_of, wrong_use
+from climlab_dl.cli.app import AsJson, Count, Files, app, refuse_to_overwrite, renamed, source_of, wrong_use
 from climlab_dl.words import counted
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ def detect(
     seed: int = 0,
     regrid: Literal["bilinear", "conservative", "none"] = "bilinear",
     missing: Literal["refuse", "mean"] = "refuse",
+    names: tuple[str, ...] = (),
 ) -> None:
     """Find cyclones and rivers with a trained network.
 
@@ -47,6 +48,7 @@ def detect(
         seed: Of dropout.
         regrid: How fields on another grid than the network's get there; ``none`` leaves them on their own.
         missing: What to do about a channel that the files lack: refuse, or take its mean over the training.
+        names: What variables are called here, THEIRS=OURS, e.g. tcw=TMQ; THEIRS= leaves one out.
     """
     from climlab_dl import Detector, archive
     from climlab_dl.inference import outputs
@@ -64,6 +66,7 @@ def detect(
         uncertainty=uncertainty,
         regrid=None if regrid == "none" else regrid,
         missing=missing,
+        names=renamed(names),
     )
     # Ranks end at different times, and the last word waits for all.
     with ranks.joined(timeout=30 * 86400.0) as world:
@@ -89,7 +92,7 @@ def _detect_together(inputs: list[Path], make: "Outputs", out: Path) -> Path:
     from climlab_dl import archive
     from climlab_dl.inference import netcdf
 
-    found = make.find(archive.open(inputs))
+    found = make.find(inputs)
     if out.suffix != ".nc":
         return archive.save(found, out)
     with _files_bar(1, 0) as bar:

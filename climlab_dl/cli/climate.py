@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from climlab_dl.cli.app import AsJson, Files, app, refuse_to_overwrite, source_of, wrong_use
+from climlab_dl.cli.app import AsJson, Files, app, refuse_to_overwrite, renamed, source_of, wrong_use
 from climlab_dl.cli.shell import in_shell
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def check(files: Files, /, *, names: tuple[str, ...] = (), as_json: AsJson = Fal
         _refuse_names(names)
         report = checks.check(source_of(files))
     else:
-        report = archive.check(source_of(files), names=_renamed(names))
+        report = archive.check(source_of(files), names=renamed(names))
     print(json.dumps(report.to_dict(), indent=2) if as_json else in_shell(str(report), "check"))
     sys.exit(0 if report.ok else 1)
 
@@ -78,7 +78,7 @@ def convert(
     if layout in (None, "cf"):
         _must_end_as_an_archive(out, "; for a folder with a file a snapshot add --layout deepcam or climatenet")
     refuse_to_overwrite(out, files)
-    fields = archive.open(source_of(files), names=_renamed(names))
+    fields = archive.open(source_of(files), names=renamed(names))
     print(archive.save(fields, out, layout=layout or "cf"))
 
 
@@ -192,14 +192,7 @@ def _open(files: tuple[str, ...], names: tuple[str, ...]) -> "xr.Dataset":
 
     if _are_volumes(files):
         sys.exit(f"climlab-dl: {files[0]} has volumes of the universe, no climate; check, convert and train take them")
-    return archive.open(source_of(files), names=_renamed(names))
-
-
-def _renamed(pairs: tuple[str, ...]) -> dict[str, str | None]:
-    """Read THEIRS=OURS as ``archive.open`` takes it."""
-    if wrong := [pair for pair in pairs if "=" not in pair]:
-        wrong_use(f"--names {wrong[0]}: expected THEIRS=OURS, e.g. tcw=TMQ")
-    return {theirs: ours or None for theirs, ours in (pair.split("=", 1) for pair in pairs)}
+    return archive.open(source_of(files), names=renamed(names))
 
 
 def _refuse_names(names: tuple[str, ...]) -> None:

@@ -3,7 +3,7 @@
 import re
 import shlex
 
-_WITH_NAMES = ("check", "convert", "events", "label")
+_WITH_NAMES = ("check", "convert", "detect", "events", "label")
 """Verbs that take ``--names``; what the others read is renamed with ``convert`` first."""
 
 _LABEL = "climlab-dl label SOURCE --out labelled.nc"

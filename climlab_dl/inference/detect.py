@@ -7,6 +7,7 @@ Snapshots are looked at one by one, whatever grid and order of coordinates they 
 """
 
 import logging
+from collections.abc import Iterable
 from importlib.metadata import version
 from typing import Literal
 
@@ -15,7 +16,7 @@ import numpy as np
 import xarray as xr
 
 from climlab_dl.climate import archive
-from climlab_dl.climate.fields import UNLABELLED
+from climlab_dl.climate.fields import FIELDS, UNLABELLED, likely
 from climlab_dl.climate.grid import same_axis
 from climlab_dl.climate.labels import CLASS, DETECTED, PROBABILITIES
 from climlab_dl.climate.regrid import METHODS, Method, Regridder, regridder
@@ -47,7 +48,8 @@ def detect(
         come back bilinearly), or None to run the network on their own grid.
     missing
         What to do about a channel that the archive does not have: "refuse", or take its "mean" over the training,
-        which the log says.
+        which the log says. Where a variable that is not read may be the channel by its name, it is refused all the
+        same: `archive.open` takes ``names`` to say what it is, or that it is something else.
     uncertainty
         Add ``entropy`` of the probabilities and, where the detector has several opinions (an ensemble, or passes with
         dropout), ``mutual_information``, the part of it by which they disagree; float32 (time, lat, lon) in nats.
@@ -134,7 +136,12 @@ def _channels(detector: Detector, fields: xr.Dataset, missing: str) -> list[da.A
             f"{', '.join(absent)}. missing='mean' would take the mean of the training instead."
         )
     if absent:
-        log.warning("the archive has no %s: taken to be the mean of the training everywhere", ", ".join(absent))
+        unread = list(dict.fromkeys(str(fields.attrs.get("unrecognised", "")).split()))
+        _refuse_likely(absent, unread)
+        besides = f"; not read: {', '.join(unread)}" if unread else ""
+        log.warning(
+            "the archive has no %s: taken to be the mean of the training everywhere%s", ", ".join(absent), besides
+        )
     channels = []
     shape = tuple(fields.sizes[name] for name in ("time", "lat", "lon"))
     for name, mean in zip(detector.channels, detector.mean, strict=True):
@@ -144,6 +151,17 @@ def _channels(detector: Detector, fields: xr.Dataset, missing: str) -> list[da.A
             values = fields[name].transpose("time", "lat", "lon").data
             channels.append(da.asarray(values).astype(np.float32).rechunk((1, -1, -1)))
     return channels
+
+
+def _refuse_likely(absent: Iterable[str], unread: list[str]) -> None:
+    """Raise ValueError where a channel that is missing may be there under a name that is not known."""
+    for name in absent:
+        if theirs := likely(name, unread) if name in FIELDS else "":
+            raise ValueError(
+                f"the archive has no {name}, but {theirs}, which is not read, may be it. Pass "
+                f"names={{{theirs!r}: {name!r}}} to archive.open, or names={{{theirs!r}: None}} to archive.open "
+                "if it is something else."
+            )
 
 
 def _ways(detector: Detector, fields: xr.Dataset, regrid: Method | None) -> tuple[Regridder | None, Regridder | None]:

@@ -11,8 +11,8 @@ a job that was killed is simply started again. Outputs of the same input by the 
 
 import json
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -62,6 +62,8 @@ class Outputs:
         Keep the probabilities besides the mask: not, packed to steps of 1/254, or as they are.
     regrid, missing, uncertainty
         As for `detect`. What tells the uncertainty is packed where probabilities are.
+    names
+        What variables of the inputs are called here, as for `archive.open`.
     """
 
     detector: Detector
@@ -70,6 +72,7 @@ class Outputs:
     regrid: Method | None = "bilinear"
     missing: Literal["refuse", "mean"] = "refuse"
     uncertainty: bool = False
+    names: Mapping[str, str | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.probabilities not in ("none", "packed", "full"):
@@ -112,7 +115,7 @@ class Outputs:
             return path
         for unfinished in self.folder.glob(f".{path.name}.*"):  # of a process that was killed
             shutil.rmtree(unfinished, ignore_errors=True)
-        found = self.find(archive.open(source)).assign_attrs(made_by=self._made_by(source))
+        found = self.find(source).assign_attrs(made_by=self._made_by(source))
         netcdf.write(found, path, packed=self.probabilities == "packed", progress=progress)
         return path
 
@@ -123,18 +126,19 @@ class Outputs:
         except Exception as error:  # whatever is wrong with this file is its own affair
             return Made(source=Path(source), path=self.path(source), error=f"{error}" or type(error).__name__)
 
-    def find(self, fields: xr.Dataset) -> xr.Dataset:
-        """Detect as the options say; nothing is computed yet."""
+    def find(self, source: archive.Source) -> xr.Dataset:
+        """Detect in files as the options say; nothing is computed yet."""
         # Nothing is looked at twice, so nothing is kept.
         detector = replace(self.detector, cache_bytes=0)
         options: dict[str, Any] = {"regrid": self.regrid, "missing": self.missing, "uncertainty": self.uncertainty}
-        found = detect(detector, fields, **options)
+        found = detect(detector, archive.open(source, names=self.names), **options)
         return found.drop_vars(["probabilities", "class"]) if self.probabilities == "none" else found
 
     def _made_by(self, source: str | Path) -> str:
         options = f"regrid={self.regrid} missing={self.missing} probabilities={self.probabilities}"
         uncertainty = " uncertainty" if self.uncertainty else ""
-        return f"{self.detector.identity} {Path(source).name} {options}{uncertainty}"
+        names = f" names={dict(sorted(self.names.items()))}" if self.names else ""
+        return f"{self.detector.identity} {Path(source).name} {options}{uncertainty}{names}"
 
 
 def into(folder: str | Path, detector: Detector | str | Path, **options: Any) -> Outputs:

@@ -136,14 +136,13 @@ def _detection(name: str) -> Callable[[Size, Path], Case]:
     description = PUBLISHED[name].description
 
     def prepare(size: Size, folder: Path) -> Case:
-        from climlab_dl.climate import archive
         from climlab_dl.inference import outputs
 
         [file, *_] = archives.snapshots(folder / "archive", _MAPS[size], "netcdf")
         make = outputs.into(folder / "masks", archives.network(folder / "network.pt", description))
         flops = count(description.build(len(CAM5), 3), (1, len(CAM5), *_MAPS[size]))
         work = Work(
-            call=lambda: make.find(archive.open(file)).compute(scheduler="synchronous"),
+            call=lambda: make.find(file).compute(scheduler="synchronous"),
             flops=flops.forward, bytes=float(file.stat().st_size),
         )  # fmt: skip
         notes = {"input": [1, len(CAM5), *_MAPS[size]]}

@@ -102,6 +102,29 @@ def test_one_file_is_not_called_files(files, weights, tmp_path, run, monkeypatch
     assert run("detect", files[0], "--detector", weights[0], "--out", tmp_path / "masks").stdout.startswith("1 file in")
 
 
+def test_a_channel_under_a_name_that_is_not_known_is_asked_for_and_named(files, weights, tmp_path, run, monkeypatch):
+    monkeypatch.setattr("climlab_dl.parallel.memory.keep_freed", lambda: True)
+    with xr.open_dataset(files[0]) as fields:
+        theirs = fields.load().rename(TMQ="precipitable_water")
+    theirs["precipitable_water"].attrs = {"units": "kg m-2"}  # a standard name would say what it is
+    theirs.to_netcdf(tmp_path / "theirs.nc")
+    verb = ("detect", tmp_path / "theirs.nc", "--detector", weights[0], "--out")
+    for missing in ("refuse", "mean"):
+        said = run(*verb, tmp_path / "none", "--missing", missing, code=1).stderr
+        assert "pass --names precipitable_water=TMQ" in said.replace("Pass", "pass")
+    with_names, ours = tmp_path / "names" / "theirs.nc", tmp_path / "ours" / "day0.nc"
+    run(*verb, with_names.parent, "--names", "precipitable_water=TMQ")
+    run("detect", files[0], "--detector", weights[0], "--out", ours.parent)
+    with xr.open_dataset(with_names) as found, xr.open_dataset(ours) as expected:
+        np.testing.assert_array_equal(found.mask, expected.mask)
+    before = with_names.stat().st_mtime_ns
+    run(*verb, with_names.parent, "--names", "precipitable_water=TMQ")
+    assert with_names.stat().st_mtime_ns == before
+    run(*verb, with_names.parent, "--names", "precipitable_water=", "--missing", "mean")  # other names, made anew
+    assert with_names.stat().st_mtime_ns > before
+    assert "expected THEIRS=OURS" in run(*verb, tmp_path / "none", "--names", "TMQ", code=2).stderr
+
+
 def test_what_cannot_be_is_one_kind_line(files, tmp_path):
     said = detect(*files, "--detector", tmp_path / "runs" / "none", "--out", tmp_path / "masks", code=1).stderr
     assert said.count("\n") == 1

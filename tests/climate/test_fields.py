@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from climlab_dl.climate.fields import CAM5, CLASSES, CYCLONE, FIELDS, RIVER, missing, named
+from climlab_dl.climate.fields import CAM5, CLASSES, CYCLONE, FIELDS, RIVER, likely, missing, named
 
 
 def test_the_sixteen_channels_are_in_the_order_of_deepcam_files():
@@ -48,6 +48,23 @@ def test_a_missing_field_is_reported_with_what_is_nearest_and_what_to_do():
     assert "no field 'TMQ'" in message
     assert "tcwv" in message
     assert "names={'TMQ_total': 'TMQ'}" in message
+
+
+@pytest.mark.parametrize(
+    ("name", "found", "meant"),
+    [
+        ("TMQ", ["cloud_water", "precipitable_water"], "precipitable_water"),
+        ("TMQ", ["precip_water", "TMQ_total"], "TMQ_total"),
+        ("TMQ", ["TMQQ", "t"], "TMQQ"),
+        ("PSL", ["slp_filtered"], "slp_filtered"),
+        ("U850", ["eastward_wind_925", "my_u_850"], ""),
+        ("U850", ["eastward_wind_925", "eastward_wind_850"], "eastward_wind_850"),
+        ("TMQ", ["orography", "U850", "w"], ""),
+        ("TMQ", [], ""),
+    ],
+)
+def test_an_unknown_name_is_taken_for_a_field_by_its_words_and_level(name, found, meant):
+    assert likely(name, found) == meant
 
 
 def test_the_extremes_of_121266_real_snapshots_are_possible(shared):

@@ -114,6 +114,16 @@ def test_a_missing_channel_is_refused_or_said(fields, caplog):
     assert (found.mask.values == 2 * (fields.TMQ.values > 30)).all()
 
 
+def test_a_mean_does_not_stand_in_for_what_may_be_there_under_another_name(fields, caplog):
+    other = fields[["TMQ"]].assign_attrs(unrecognised="orography orography")
+    with caplog.at_level(logging.WARNING):
+        detect(thresholds(), other, missing="mean")
+    assert "mean of the training everywhere; not read: orography\n" in caplog.text
+    other.attrs["unrecognised"] = "orography level_pressure"
+    with pytest.raises(ValueError, match=r"no PSL, but level_pressure, .* names=\{'level_pressure': 'PSL'\}"):
+        detect(thresholds(), other, missing="mean")
+
+
 def test_options_are_checked_before_any_work(fields):
     with pytest.raises(ValueError, match="missing is 'guess'"):
         detect(thresholds(), fields, missing="guess")  # pyright: ignore[reportArgumentType]
