@@ -27,7 +27,7 @@ from climlab_dl.parallel import ranks
 from climlab_dl.words import counted
 
 Progress = Callable[[float], object]
-# So many of the inputs that failed are named.
+# So many of the reasons why inputs failed are told.
 NAMED = 20
 
 
@@ -206,7 +206,14 @@ def settle(made: Iterable[Made]) -> list[Path]:
     made = list(made)
     failed = [one for one in made if one.error]
     if failed:
-        lines = [f"{one.source}: {one.error}" for one in failed[:NAMED]]
-        more = [f"and {len(failed) - NAMED} more"] if len(failed) > NAMED else []
-        raise RuntimeError("\n  ".join([f"{len(failed)} of {counted(len(made), 'file')} failed:", *lines, *more]))
+        reasons: dict[str, list[Path]] = {}
+        for one in failed:
+            reasons.setdefault(one.error, []).append(one.source)
+        lines = [
+            f"{first}: {error}" if not others else f"{1 + len(others)} files: {error.rstrip('.')}; first: {first}"
+            for error, (first, *others) in reasons.items()
+        ]
+        more = [f"and {counted(len(lines) - NAMED, 'more reason')}"] if len(lines) > NAMED else []
+        failures = f"{len(failed)} of {counted(len(made), 'file')} failed:"
+        raise RuntimeError("\n  ".join([failures, *lines[:NAMED], *more]))
     return [one.path for one in made]

@@ -105,6 +105,27 @@ def test_a_bad_input_does_not_keep_the_others_waiting_and_is_named_at_the_end(we
         outputs.settle(made)
 
 
+def test_a_reason_that_many_inputs_share_is_told_once(weights, files, tmp_path):
+    dry = [archive.save(archive.open(files[0])[["PSL"]], tmp_path / f"dry{k}.nc") for k in range(3)]
+    bad = tmp_path / "bad.nc"
+    bad.write_bytes(files[0].read_bytes()[:1000])
+    with pytest.raises(RuntimeError) as failure:
+        outputs.settle(outputs.share([dry[0], bad, *dry[1:]], outputs.into(tmp_path / "out", weights)))
+    first, shared, alone = str(failure.value).split("\n  ")
+    assert first == "4 of 4 files failed:"
+    assert shared.startswith("3 files: The archive has no field 'TMQ'")
+    assert shared.endswith(f"; first: {dry[0]}")
+    assert alone.startswith(f"{bad}: ")
+
+
+def test_more_reasons_than_a_page_holds_are_counted(tmp_path):
+    made = [
+        outputs.Made(source=tmp_path / f"{k}.nc", path=tmp_path, error=f"reason {k}") for k in range(outputs.NAMED + 2)
+    ]
+    with pytest.raises(RuntimeError, match=r"reason 19\n  and 2 more reasons$"):
+        outputs.settle(made)
+
+
 def test_each_snapshot_advances_the_progress_by_its_share_of_the_file(weights, files, tmp_path):
     shares: list[float] = []
     list(outputs.share(files, outputs.into(tmp_path, weights), progress=shares.append))
