@@ -104,3 +104,15 @@ def test_presets_that_do_not_exist_are_refused():
         Ensemble(area=(3.0, 2.0, 1.0))
     with pytest.raises(ValueError, match="must be negative"):
         Ridge(laplacian=2e4)
+
+
+def test_the_default_rule_misses_a_river_that_its_transport_shows(shared):
+    # The page on limits says so. Above 21 kg/m2 the region is wider than 1000 km, above 24 it is not.
+    fields = gfs(shared, "20110115")
+    box = {"lat": slice(45, 22), "lon": slice(190, 225)}
+    cells = [
+        int((heuristics.label(fields, rivers=rule, cyclones=None).sel(box) == 2).sum())
+        for rule in (Rivers.kurth(), Rivers.kurth(24.0), Rivers.ivt())
+    ]
+    assert cells[0] == 0
+    assert min(cells[1:]) >= 30
