@@ -16,7 +16,7 @@ _OTHERS = (
     ("missing='mean'", "--missing mean"),
     (
         "choose channels of counts, or simulate",
-        "choose channels in Python, with dataclasses.replace(volume, counts=volume.counts[..., [0]]), or simulate",
+        "choose of more in Python, as dataclasses.replace(volume, counts=volume.counts[..., [0, 2]]), or simulate",
     ),
     ("give size=, such as (64, 64, 64)", "give --size, such as --size 64 64 64"),
     (" are for events.read_tracks.)", " are read in Python, with climlab_dl.events.read_tracks.)"),

@@ -57,7 +57,7 @@ def test_how_many_is_a_whole_number_above_0(run, words):
         (
             "choose channels of counts, or simulate",
             "infer",
-            "choose channels in Python, with dataclasses.replace(volume, counts=volume.counts[..., [0]]), or simulate",
+            "choose of more in Python, as dataclasses.replace(volume, counts=volume.counts[..., [0, 2]]), or simulate",
         ),
         ("take preset=simulate.tour(); or choose", "simulate", "take --preset tour; or choose"),
         ("missing='mean' would take", "detect", "--missing mean would take"),
