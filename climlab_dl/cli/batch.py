@@ -1,5 +1,6 @@
 """Verbs for one rank or many: train, detect, simulate; and flops."""
 
+import shlex
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -179,6 +180,7 @@ def add_training() -> None:
     from climlab_dl.training.loop import train as train_on_rank
     from climlab_dl.training.run import Run
     from climlab_dl.training.summary import Summary
+    from climlab_dl.training.universes import Universes
 
     functions = {name: f for name, f in vars(runs).items() if getattr(f, "__module__", "") == runs.__name__}
     named = {name.replace("_", "-"): f("SOURCE") for name, f in functions.items() if not name.startswith("_")}
@@ -205,10 +207,18 @@ def add_training() -> None:
         run = replace(run, data=replace(run.data, source=source))
         progress, was_there = RunFolder(folder), folder.exists()
         try:
-            for _ in train_on_rank(run, folder):
-                if ranks.rank() == 0:
-                    print(Summary.of(progress.status(), progress.progress()), flush=True)
+            with ranks.joined() as world:
+                for _ in train_on_rank(run, folder):
+                    if world.rank == 0:
+                        print(Summary.of(progress.status(), progress.progress()), flush=True)
         except (Exception, KeyboardInterrupt):
             if not was_there and folder.exists() and progress.status()["step"] == 0:
                 shutil.rmtree(folder, ignore_errors=True)  # what could not begin is no run to compare with others
             raise
+        if world.rank > 0:
+            return
+        ended, there = Summary.of(progress.status(), progress.progress()), shlex.quote(str(folder))
+        look = f"infer YOUR_VOLUMES --network {there}"
+        if not isinstance(run.data, Universes):
+            look = f"detect YOUR_FIELDS --detector {there} --out masks"
+        print(f"{ended} · {folder}" + (f"; next: climlab-dl {look}" if ended.state == "finished" else ""))

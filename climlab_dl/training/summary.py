@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 # Time left is judged from the latest reports, so that a slow start (reading, warming up) is soon forgotten.
 _RECENT = 20
 _STEADY = 5
+_MEAN_IOU = "IoU (mean of classes)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +66,7 @@ class Summary:
     def score(self) -> str:
         """The leading held-out metric in words, or an empty string before the first evaluation."""
         if "iou_mean" in self.scores:
-            return f"IoU {self.scores['iou_mean']:.3f}"
+            return f"{_MEAN_IOU} {self.scores['iou_mean']:.3f}"
         if "mae_mean" in self.scores:
             return f"error {self.scores['mae_mean'] / self.scores['baseline_mae_mean']:.2f} of the prior's"
         return ""
@@ -85,11 +86,12 @@ class Summary:
 
     @property
     def brief(self) -> str:
-        """What a line of a terminal holds: no state as long as it is running, and nothing of the input."""
+        """What a line of a terminal holds: no state while it is running, nothing of the input, the score in short."""
         rows = self.rows()
         state = [] if rows["state"] == "running" else [rows["state"]]
         rows.pop("input", None)
-        return " · ".join([*state, rows["step"].replace(" of ", "/"), *self._figures(rows)])
+        figures = [figure.replace(_MEAN_IOU, "mean IoU") for figure in self._figures(rows)]
+        return " · ".join([*state, rows["step"].replace(" of ", "/"), *figures])
 
     def __str__(self) -> str:
         rows = self.rows()

@@ -88,6 +88,27 @@ def test_universes_do_not_depend_on_the_number_of_ranks(run, mpiexec, tmp_path):
         assert ours.parameters == theirs.parameters
 
 
+def test_a_training_ends_with_where_it_lies_and_what_is_next(run, fields_file, tmp_path, monkeypatch):
+    monkeypatch.setattr("climlab_dl.parallel.memory.keep_freed", lambda: True)
+    run("label", fields_file, "--out", tmp_path / "labelled.nc")
+    folder = tmp_path / "my run"
+    verb = ("train", tmp_path / "labelled.nc", "--folder", folder, "small-deeplab", "--steps", 1, "--batch-size", 1)
+    *_, last = run(*verb).stdout.splitlines()
+    assert last.startswith("finished · step 1 of 1 · loss ")
+    assert "· IoU (mean of classes) 0." in last
+    assert last.endswith(f" · {folder}; next: climlab-dl detect YOUR_FIELDS --detector '{folder}' --out masks")
+    assert run(*verb).stdout.splitlines() == [last]  # once more, which has nothing to do
+
+
+def test_universes_are_next_inferred_from(run, tmp_path, monkeypatch):
+    monkeypatch.setattr("climlab_dl.parallel.memory.keep_freed", lambda: True)
+    run("simulate", "--out", tmp_path / "universes", "-n", 4, "--preset", "tour")
+    verb = ("train", tmp_path / "universes", "--folder", tmp_path / "run", "small-cosmoflow", "--steps", 1)
+    *_, last = run(*verb, "--batch-size", 1).stdout.splitlines()
+    assert last.startswith("finished · step 1 of 1 · ")
+    assert last.endswith(f"next: climlab-dl infer YOUR_VOLUMES --network {tmp_path / 'run'}")
+
+
 @pytest.mark.mpi
 @pytest.mark.slow
 def test_a_run_trains_under_mpiexec_and_resumes(run, mpiexec, fields_file, tmp_path):

@@ -23,6 +23,8 @@ from matplotlib.image import imread
 from climlab_dl.plot import live
 from climlab_dl.training.folder import RunFolder
 
+MEAN = "IoU (mean of classes)"
+
 
 def report(folder: RunFolder, step: int, steps: int, state: str = "running") -> None:
     metrics = {"iou_mean": 0.3 + step / 100, "iou_river": 0.1} if step % 2 == 0 else {}
@@ -63,8 +65,11 @@ def test_a_terminal_gets_a_line_for_what_is_new(tmp_path: Path, capsys: pytest.C
     trainer.join()
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "starting · step 0 of 4"
-    assert "running · step 3 of 4 · loss 0.3333 · IoU 0.320 · 8 samples/s · waiting for input 0.4 % · 1 s left" in lines
-    assert lines[-1] == "finished · step 4 of 4 · loss 0.25 · IoU 0.340 · 8 samples/s · waiting for input 0.4 %"
+    assert (
+        f"running · step 3 of 4 · loss 0.3333 · {MEAN} 0.320 · 8 samples/s · waiting for input 0.4 % · 1 s left"
+        in lines
+    )
+    assert lines[-1] == f"finished · step 4 of 4 · loss 0.25 · {MEAN} 0.340 · 8 samples/s · waiting for input 0.4 %"
     assert len(lines) == len(set(lines))
 
 
@@ -122,9 +127,9 @@ def test_a_terminal_has_one_line_that_is_redrawn_and_the_summary_at_the_end(fini
     drawings = [drawing for drawing in first.split("\r") if drawing.strip()]
     assert len(drawings) >= 3
     assert all(len(drawing) <= 80 for drawing in drawings)
-    assert "4/4 · loss 0.25 · IoU 0.340 · 8 samples/s" in drawings[1]
+    assert "4/4 · loss 0.25 · mean IoU 0.340 · 8 samples/s" in drawings[1]
     assert "█" in drawings[-1]
-    assert rest == ["finished · step 4 of 4 · loss 0.25 · IoU 0.340 · 8 samples/s · waiting for input 0.4 %"]
+    assert rest == [f"finished · step 4 of 4 · loss 0.25 · {MEAN} 0.340 · 8 samples/s · waiting for input 0.4 %"]
 
 
 def test_ctrl_c_in_a_terminal_ends_the_watching_below_the_bar(finished: RunFolder) -> None:
@@ -133,7 +138,8 @@ def test_ctrl_c_in_a_terminal_ends_the_watching_below_the_bar(finished: RunFolde
     lines = typed(code, interrupt_after="loss 0.25").replace("\r\n", "\n").rstrip("\n").split("\n")
     assert lines[-1].startswith("stopped watching; the training goes on")
     assert (
-        lines[-2] == "running · step 4 of 4 · loss 0.25 · IoU 0.340 · 8 samples/s · waiting for input 0.4 % · 0 s left"
+        lines[-2]
+        == f"running · step 4 of 4 · loss 0.25 · {MEAN} 0.340 · 8 samples/s · waiting for input 0.4 % · 0 s left"
     )
     assert "Traceback" not in "".join(lines)
 
