@@ -74,7 +74,7 @@ def test_masks_alone_are_to_be_drawn_over_their_fields(run, labelled, tmp_path):
 
 @pytest.mark.parametrize(
     ("time", "said"),
-    [("7", "there are 3 snapshots, numbered from 0 to 2"), ("1999-01-01", "no snapshot is of that time; there are ")],
+    [("7", "found 3 snapshots, numbered from 0 to 2"), ("1999-01-01", "no snapshot is of that time; there are ")],
 )
 def test_a_time_that_is_not_there_is_said(labelled, tmp_path, time, said):
     with pytest.raises(ValueError, match=said):
