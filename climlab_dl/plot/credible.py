@@ -8,6 +8,21 @@ Limits = tuple[tuple[float, float], tuple[float, float]]
 LEVELS = (0.68, 0.95)
 
 
+def bins(limits: tuple[float, float], prior: tuple[float, float] | None, count: int = 36) -> Array:
+    """Edges of bins of one width over the limits, of which the prior's ends are two: no bar is cut by them.
+
+    What of the prior lies within the limits has so many bins.
+    """
+    low, high = limits if prior is None else (max(prior[0], limits[0]), min(prior[1], limits[1]))
+    if not low < high:  # draws that lie outside the prior altogether
+        low, high = limits
+    width = (high - low) / count
+    below, above = (int(np.ceil(gap / width - 1e-9)) for gap in (low - limits[0], limits[1] - high))
+    within = np.linspace(low, high, count + 1)
+    parts = [low - width * np.arange(below, 0, -1), within, high + width * np.arange(1, above + 1)]
+    return np.concatenate(parts).astype(np.float64)
+
+
 def smoothed(x: Array, y: Array, limits: Limits, bins: int = 100) -> tuple[Array, Array, Array]:
     """Density of two variables on a grid: places along x, along y, and the (x, y) density, smoothed by a Gaussian.
 

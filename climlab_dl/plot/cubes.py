@@ -37,7 +37,8 @@ def volume(volume: "Volume") -> Any:
     """
     hv = holoviews()
     side, unit = _side(volume)
-    views = {z: _views(volume, channel) for channel, z in enumerate(_redshifts(volume))}
+    kind, channels = _channels(volume)
+    views = {number: _views(volume, channel) for channel, number in enumerate(channels)}
     panels = []
     for name in next(iter(views.values())):
         dims = [hv.Dimension(axis, unit=unit) for axis in _axes(name)]
@@ -49,7 +50,7 @@ def volume(volume: "Volume") -> Any:
             )
             for z, frame in views.items()
         }
-        panels.append(hv.HoloMap(frames, kdims="redshift") if len(frames) > 1 else next(iter(frames.values())))
+        panels.append(hv.HoloMap(frames, kdims=kind) if len(frames) > 1 else next(iter(frames.values())))
     return hv.Layout(panels).cols(2).opts(hv.opts.Layout(shared_axes=False))
 
 
@@ -58,7 +59,11 @@ def volume_static(volume: "Volume", path: str | Path | None = None) -> "Figure":
     from climlab_dl.plot import paper
 
     side, unit = _side(volume)
-    rows = {f"z = {z:g}": _views(volume, channel) for channel, z in enumerate(_redshifts(volume))}
+    kind, channels = _channels(volume)
+    titles = [f"{kind} {number:g}" for number in channels]
+    if volume.redshifts is None and len(channels) == 1:
+        titles = [""]
+    rows = {title: _views(volume, channel) for channel, title in enumerate(titles)}
     return paper.images(rows, side, unit, _axes, path)
 
 
@@ -89,6 +94,7 @@ def _side(volume: "Volume") -> tuple[float, str]:
     return (float(volume.counts.shape[0]), "voxels") if known is None else (known, "Mpc/h")
 
 
-def _redshifts(volume: "Volume") -> list[float]:
+def _channels(volume: "Volume") -> tuple[str, list[float]]:
+    """Redshifts, or where they are unknown numbers of the channels; and which it is."""
     shifts = volume.redshifts
-    return list(range(volume.counts.shape[3])) if shifts is None else [float(z) for z in shifts]
+    return ("channel", list(range(volume.counts.shape[3]))) if shifts is None else ("redshift", shifts.tolist())

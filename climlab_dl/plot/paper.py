@@ -35,8 +35,9 @@ def corner(
                 continue
             for color, (run, table) in zip(COLORS, tables.items(), strict=False):
                 if column == row:
-                    panel.hist(table[across], bins=40, range=limits[across], density=True, histtype="stepfilled",
-                               alpha=0.3, color=color, edgecolor=color, label=run)  # fmt: skip
+                    edges = credible.bins(limits[across], prior.get(across)).tolist()
+                    panel.hist(table[across], bins=edges, density=True, histtype="stepfilled", alpha=0.3, color=color,
+                               edgecolor=color, label=run)  # fmt: skip
                 else:
                     x, y = table[across].to_numpy(), table[below].to_numpy()
                     grid = credible.smoothed(x, y, (bounds[across], bounds[below]))
@@ -90,7 +91,7 @@ def images(
             drawn = panel.imshow(picture.T, origin="lower", extent=(0, side, 0, side), vmin=0, vmax=top, cmap="inferno")
             figure.colorbar(drawn, ax=panel, shrink=0.75).ax.tick_params(labelsize=7)
             across, along = axes_of(name)
-            panel.set_title(f"{title}, {name}", fontsize=8)
+            panel.set_title(", ".join(filter(None, (title, name))), fontsize=8)
             panel.set_xlabel(f"{across} ({unit})", fontsize=8)
             panel.set_ylabel(f"{along} ({unit})", fontsize=8)
             panel.tick_params(labelsize=7)

@@ -46,8 +46,8 @@ def corner(
     """Every parameter's distribution and every pair's, with the 68% and 95% regions.
 
     Select draws in any panel with the box or the lasso: they stand out in all others, the histograms show their share,
-    the table their intervals and, where the parameters fix it, the last panel their linear power spectra. A click
-    outside takes it back.
+    the table their intervals and, where three parameters or more fix it, the last panel their linear power spectra. A
+    click outside takes it back.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def corner(
     dotted = {name: _thinned(table) for name, table in tables.items()}
     names = list(limits)
     known = {name: f"{truth[name]:.3f}" if truth and name in truth else "" for name in names}
-    powers = {run: spectra.of_draws(table) for run, table in dotted.items() if spectra.known(table)}
+    powers = {run: spectra.of_draws(table) for run, table in dotted.items() if not spectra.unfixed(table)}
     middle = np.median(next(iter(powers.values())), axis=0) if powers else np.ones_like(spectra.K)
     powers = {run: values / middle for run, values in powers.items()}
     brush = Brush(dict(zip(tables, COLORS, strict=False)), {name: label(name) for name in names}, known, powers)
@@ -88,6 +88,8 @@ def corner(
                     panels.append(_table(hv, brush, tables, names))
                 elif place == (1, -1) and powers:
                     panels.append(spectra.panel(brush, truth, middle).opts(frame_width=SIDE, frame_height=SIDE))
+                elif place == (1, -1):
+                    panels.append(spectra.absent(names).opts(width=SIDE, height=SIDE))
                 else:
                     panels.append(hv.Empty())
             elif column == row:
@@ -133,7 +135,7 @@ def _histogram(hv: Any, brush: Brush, dotted: Any, name: str, limits: Any, truth
     density = hv.Dimension(f"density_{name}", label=f"p({label(name)})")
     layers = []
     for color, (run, table) in zip(COLORS, dotted.items(), strict=False):
-        heights, edges = np.histogram(table[name], bins=40, range=limits[name], density=True)
+        heights, edges = np.histogram(table[name], credible.bins(limits[name], prior.get(name)), density=True)
         whole = hv.Histogram((edges, heights), kdims=[dim], vdims=[density], label=run)
         layers.append(whole.opts(fill_color=color, fill_alpha=0.15, line_alpha=0, show_legend=False))
         chosen = hv.Histogram((edges, heights), kdims=[dim], vdims=[density], label=run)

@@ -1,6 +1,8 @@
 """Power spectra: of a volume beside linear theory, and those that draws of a posterior stand for."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,11 +24,20 @@ Array = NDArray[np.float64]
 # h/Mpc, from the largest waves of a small box to where the power is no longer linear; and for how many draws.
 K = np.geomspace(0.01, 1.0, 25)
 DRAWS = 600
+# Other names of the same parameters in CosmoFlow's files; of h, in km/s/Mpc.
+_ALIASES = {"n_s": "N_spec", "h": "H_0"}
 
 
-def known(table: pd.DataFrame) -> bool:
-    """Whether a table's parameters fix a spectrum: matter, amplitude and slope."""
-    return {"Omega_m", "sigma_8"} <= set(table.columns) and bool({"n_s", "N_spec"} & set(table.columns))
+def unfixed(names: Iterable[str]) -> str:
+    """Say why parameters of these names fix no spectrum, for which matter, amplitude and slope are needed."""
+    there = set(names)
+    lacking = [name for name in ("Omega_m", "sigma_8", "n_s") if not {name, _ALIASES.get(name, name)} & there]
+    return _unknown(there) or (f"linear theory needs {', '.join(lacking)}" if lacking else "")
+
+
+def _unknown(names: Iterable[str]) -> str:
+    unknown = sorted(set(names) - {field.name for field in fields(Cosmology)} - set(_ALIASES.values()))
+    return f"linear theory does not know {', '.join(unknown)}" if unknown else ""
 
 
 def of_draws(table: pd.DataFrame) -> Array:
@@ -55,7 +66,7 @@ def panel(brush: Brush, truth: Mapping[str, float] | None, middle: Array) -> Any
         layers.append(band.opts(**look, hooks=[brush.spectrum(run, "band")]))
         line = hv.Curve((K, half), k, power, label=run)
         layers.append(line.opts(color=brush.colors[run], line_width=1.5, hooks=[brush.spectrum(run, "middle")]))
-    if truth and known(pd.DataFrame([truth])):
+    if truth and not unfixed(truth):
         layers.append(hv.Curve((K, of(truth) / middle), k, power).opts(color="#111111", line_dash="dashed"))
     ends = np.quantile(np.concatenate(list(brush.spectra.values())), [0.03, 0.97], axis=0)
     ticks = [(at, f"{at:g}") for at in (0.01, 0.1, 1)]
@@ -64,13 +75,24 @@ def panel(brush: Brush, truth: Mapping[str, float] | None, middle: Array) -> Any
     )
 
 
+def absent(names: Iterable[str]) -> Any:
+    """Say in the panel's place why there is none."""
+    import holoviews as hv
+
+    said = escape(f"No power spectra here: {unfixed(names)}.")
+    return hv.Div(f"<span style='font:11px sans-serif'>{said}</span>")
+
+
 def power(volume: "Volume", *, path: str | Path | None = None) -> "Figure":
     """Draw P(k) of a volume at each redshift, and dashed what linear theory says of its parameters.
+
+    Where it does not tell its redshifts, or physical parameters that linear theory knows, the legend says that there is
+    no theory beside it.
 
     Parameters
     ----------
     volume
-        With box and physical parameters; whole, or P(k) leaks at the lowest wavenumbers.
+        With its box; whole, or P(k) leaks at the lowest wavenumbers.
     path
         Where to write it, if anywhere.
 
@@ -82,24 +104,47 @@ def power(volume: "Volume", *, path: str | Path | None = None) -> "Figure":
     Raises
     ------
     ValueError
-        If the volume does not tell its box or its parameters.
+        If the volume does not tell its box.
     """
     from matplotlib.figure import Figure
 
-    if volume.box_size_mpc_h is None or volume.redshifts is None:
-        raise ValueError(f"{volume.source.name} does not tell its box and redshifts, which P(k) needs")
-    cosmology = Cosmology.from_named(volume.parameters)
-    grown = growth(1 / (1 + volume.redshifts), cosmology.Omega_m).D
+    if volume.box_size_mpc_h is None:
+        raise ValueError(
+            f"{volume.source.name} does not tell its box, which P(k) needs; give it: "
+            "dataclasses.replace(volume, box_size_mpc_h=128.0)"
+        )
+    theory, why = _theory(volume)
     figure = Figure(figsize=(6.5, 4.2), layout="constrained")
     axes = figure.subplots()
-    for number, (shift, factor) in enumerate(zip(volume.redshifts, grown, strict=True)):
+    channels = volume.counts.shape[-1]
+    labels = [f"channel {n}" for n in range(channels)] if volume.redshifts is None else _named(volume.redshifts)
+    for number, name in enumerate(labels):
         table = spectrum.power(volume.counts[..., number], volume.box_size_mpc_h)
-        axes.plot(table["k"], table["P"], color=f"C{number}", label=f"z = {shift:g}")
-        axes.plot(table["k"], factor**2 * linear_power(table["k"].to_numpy(), cosmology), color=f"C{number}", ls="--")
+        axes.plot(table["k"], table["P"], color=f"C{number}", label=name)
+        if theory is not None:
+            axes.plot(table["k"], theory(table["k"].to_numpy(), number), color=f"C{number}", ls="--")
     axes.set(xscale="log", yscale="log", xlabel="k (h/Mpc)", ylabel="P(k) (Mpc/h)³")
     ticks = [tick for tick in (0.02, 0.05, 0.1, 0.2, 0.5, 1, 2) if axes.get_xlim()[0] <= tick <= axes.get_xlim()[1]]
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.set_xticks([], minor=True)
-    axes.legend(frameon=False, title="dashed: linear theory")
+    legend = axes.legend(frameon=False, title=why or "dashed: linear theory")
+    legend.get_title().set_fontsize("small")
     axes.grid(alpha=0.3)
     return pictures.written(figure, path)
+
+
+def _theory(volume: "Volume") -> tuple[Callable[[Array, int], Array] | None, str]:
+    """Linear theory's P of wavenumbers and a channel's number; or None, and why."""
+    if volume.physical is None or not volume.names:
+        return None, "no lines of linear theory: parameters unknown"
+    if volume.redshifts is None:
+        return None, "no lines of linear theory: redshifts unknown"
+    if unknown := _unknown(volume.names):
+        return None, f"no lines: {unknown}"
+    cosmology = Cosmology.from_named(volume.parameters)
+    grown = growth(1 / (1 + volume.redshifts), cosmology.Omega_m).D
+    return lambda k, number: grown[number] ** 2 * linear_power(k, cosmology), ""
+
+
+def _named(redshifts: Array) -> list[str]:
+    return [f"z = {shift:g}" for shift in redshifts]

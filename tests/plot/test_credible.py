@@ -27,3 +27,19 @@ def test_regions_end_at_the_priors_edge():
     assert density.sum() == pytest.approx(5000, rel=1e-6)
     for line in credible.regions(x, y, ((0, 1), (0, 1))):
         assert line.min() >= 0
+
+
+def test_bins_have_one_width_cover_the_limits_and_end_where_the_prior_does():
+    for limits, prior in (
+        ((0.05, 0.55), (0.1, 0.5)),
+        ((0.2, 0.3), (0.1, 0.5)),
+        ((0.2, 0.7), (0.1, 0.5)),
+        ((0, 1), None),
+    ):
+        edges = credible.bins(limits, prior, count=10)
+        np.testing.assert_allclose(np.diff(edges), edges[1] - edges[0])
+        assert edges[0] <= limits[0] + 1e-9
+        assert edges[-1] >= limits[1] - 1e-9
+        for end in prior or ():
+            assert not limits[0] < end < limits[1] or end in edges
+    np.testing.assert_allclose(credible.bins((0.6, 0.7), (0.1, 0.5), count=10), np.linspace(0.6, 0.7, 11))

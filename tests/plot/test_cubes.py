@@ -1,5 +1,6 @@
 """Cubes are shown as they are counted."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -28,3 +29,13 @@ def test_a_volume_shows_slabs_whose_mean_is_the_counts(volume, tmp_path):
     assert projection.bounds.lbrt() == (0, 0, 64, 64)
     cubes.volume_static(volume, path=tmp_path / "volume.png")
     assert (tmp_path / "volume.png").stat().st_size > 10_000
+
+
+def test_a_redshift_is_told_apart_from_an_axis_and_left_out_where_unknown(volume):
+    def titles(volume: Volume) -> list[str]:
+        return [axes.get_title() for axes in cubes.volume_static(volume).axes if axes.get_title()]
+
+    assert "redshift 1.5, z: 4 Mpc/h around the middle" in titles(volume)
+    unknown = replace(volume, redshifts=None)
+    assert "channel 1, along z: all" in titles(unknown)
+    assert "along z: all" in titles(replace(unknown, counts=volume.counts[..., :1]))

@@ -135,3 +135,29 @@ def test_the_corner_without_a_slope_shows_no_spectra(draws):
 
     assert len(posteriors.corner(draws).traverse(lambda a: a, [hv.Area])) == 1
     assert posteriors.corner(draws[["Omega_m", "sigma_8"]]).traverse(lambda a: a, [hv.Area]) == []
+
+
+def test_the_corner_says_why_it_shows_no_spectra(draws):
+    import holoviews as hv
+
+    for renamed, said in (({"n_s": "w0"}, "linear theory does not know w0"), ({"n_s": "h"}, "linear theory needs n_s")):
+        layout = posteriors.corner(draws.rename(columns=renamed))
+        assert layout.traverse(lambda a: a, [hv.Area]) == []
+        assert any(said in div.data for div in layout.traverse(lambda d: d, [hv.Div]))
+    assert not any("No power" in div.data for div in posteriors.corner(draws).traverse(lambda d: d, [hv.Div]))
+
+
+def test_no_bar_of_a_histogram_is_cut_by_the_priors_end():
+    import holoviews as hv
+
+    # 3000 dots that fill the prior: its density, 2.5, in every bin but for a spread of 11%; half of it in a cut one.
+    flat = pd.DataFrame({name: np.random.default_rng(4).uniform(0.1, 0.5, 3000) for name in ("Omega_m", "sigma_8")})
+    flat.attrs["prior"] = dict.fromkeys(flat, (0.1, 0.5))
+    bars = posteriors.corner(flat).traverse(lambda h: h, [hv.Histogram])[0]
+    edges, heights = bars.edges, bars.dimension_values(1)
+    on_paper = np.asarray(posteriors.static(flat).axes[0].patches[0].get_path().vertices, dtype=float)
+    for end in (0.1, 0.5):
+        assert np.abs(edges - end).min() < 1e-12
+        assert np.abs(on_paper[:, 0] - end).min() < 1e-12
+    np.testing.assert_allclose(heights[heights > 0.1], 2.5, rtol=0.4)
+    assert (heights > 0.1).sum() == 36

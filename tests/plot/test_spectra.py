@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from climlab_dl.cosmology import linear, simulate
+from climlab_dl.cosmology import linear, simulate, spectrum
+from climlab_dl.cosmology.volumes import Volume
 from climlab_dl.plot import spectra
 
 TRUTH = {"Omega_m": 0.3, "sigma_8": 0.8, "n_s": 1.0}
@@ -19,8 +20,9 @@ def test_the_spectra_are_those_of_the_draws():
     assert found.shape == (spectra.DRAWS, len(spectra.K))
     cosmology = linear.Cosmology.from_named(draws.iloc[7].to_dict())
     np.testing.assert_allclose(found[7], linear.linear_power(spectra.K, cosmology))
-    assert not spectra.known(draws.drop(columns="n_s"))
-    assert spectra.known(draws.rename(columns={"n_s": "N_spec"}))
+    assert spectra.unfixed(draws.drop(columns="n_s")) == "linear theory needs n_s"
+    assert spectra.unfixed([*draws, "w0"]) == "linear theory does not know w0"
+    assert spectra.unfixed(draws.rename(columns={"n_s": "N_spec"})) == ""
 
 
 def test_the_spectra_of_a_volume_stand_beside_linear_theory(tmp_path):
@@ -36,3 +38,25 @@ def test_the_spectra_of_a_volume_stand_beside_linear_theory(tmp_path):
     np.testing.assert_allclose(then / today, grown**2)
     with pytest.raises(ValueError, match="does not tell"):
         spectra.power(replace(universe, box_size_mpc_h=None))
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ({"names": ("Omega_m", "S8", "n_s")}, "no lines: linear theory does not know S8"),
+        ({"physical": None}, "no lines of linear theory: parameters unknown"),
+        ({"redshifts": None}, "no lines of linear theory: redshifts unknown"),
+    ],
+)
+def test_a_volume_that_theory_knows_nothing_of_shows_what_was_measured(told, said, tmp_path):
+    counts = np.random.default_rng(0).poisson(8.0, (16, 16, 16, 1))
+    known = {"names": tuple(TRUTH), "physical": np.array(list(TRUTH.values())), "redshifts": np.zeros(1)}
+    universe = Volume(counts=counts, source=tmp_path / "made.h5", box_size_mpc_h=64.0, **{**known, **told})
+    axes = spectra.power(universe).axes[0]
+    (measured,) = axes.get_lines()
+    np.testing.assert_allclose(
+        np.asarray(measured.get_ydata(), dtype=float), spectrum.power(counts[..., 0], 64.0)["P"].to_numpy()
+    )
+    legend = axes.get_legend()
+    assert legend is not None
+    assert legend.get_title().get_text() == said
