@@ -3,13 +3,17 @@
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from climlab_dl.cli.app import AsJson, Files, app, refuse_to_overwrite, renamed, source_of, wrong_use
 from climlab_dl.cli.shell import in_shell
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
     import xarray as xr
+    from tqdm import tqdm
 
 
 @app.command
@@ -109,6 +113,8 @@ def label(
         mask_only: Leave the fields out.
         names: What variables are called here, THEIRS=OURS, e.g. tcw=TMQ; THEIRS= leaves one out.
     """
+    from tqdm import tqdm
+
     from climlab_dl import archive, heuristics
 
     _must_end_as_an_archive(out)
@@ -123,7 +129,10 @@ def label(
     }
     refuse_to_overwrite(out, files)
     mask = heuristics.label(fields, cyclones=for_cyclones[cyclones], rivers=for_rivers[rivers], wrap=wrap)
-    print(archive.save(mask.to_dataset() if mask_only else fields.assign(mask=mask), out))
+    with tqdm(total=mask.sizes["time"], desc="labelling", unit="snapshot", delay=2, leave=False) as bar:
+        mask = mask.copy(data=mask.data.map_blocks(_advancing(bar), dtype=mask.dtype, meta=mask.data))
+        written = archive.save(mask.to_dataset() if mask_only else fields.assign(mask=mask), out)
+    print(written)
 
 
 @app.command
@@ -179,6 +188,17 @@ def events(
         print(dated.to_json(orient="records", indent=2, double_precision=15))
     else:
         print(*written or [table.to_string(index=False)], sep="\n")
+
+
+def _advancing(bar: "tqdm[Any]") -> "Callable[[np.ndarray], np.ndarray]":
+    """Give what passes masks (time, lat, lon) on, as they are computed in some thread, and advances the bar."""
+
+    def advance(mask: "np.ndarray") -> "np.ndarray":
+        with bar.get_lock():
+            bar.update(len(mask))
+        return mask
+
+    return advance
 
 
 def _must_end_as_an_archive(out: Path, otherwise: str = "") -> None:

@@ -6,9 +6,10 @@ import os
 import h5py
 import numpy as np
 import pytest
+import tqdm
 import xarray as xr
 
-from climlab_dl import archive, synthetic, volumes
+from climlab_dl import archive, heuristics, synthetic, volumes
 
 
 @pytest.fixture(scope="module")
@@ -152,6 +153,24 @@ def test_storms_are_rows_of_json_for_a_script(run, planted, tmp_path):
     assert {row["class"] for row in rows} == {"cyclone", "river"}
     assert rows[0]["time"] == "2001-08-01T00:00:00"
     assert len((tmp_path / "storms.csv").read_text().splitlines()) == len(rows) + 1
+
+
+@pytest.mark.parametrize("options", [(), ("--mask-only",)], ids=["fields", "mask only"])
+def test_labelling_has_a_bar_over_snapshots(run, planted, tmp_path, monkeypatch, options):
+    bars = []
+
+    class Kept(tqdm.tqdm):
+        def __init__(self, *arguments, **named):
+            super().__init__(*arguments, **named)
+            bars.append(self)
+
+    monkeypatch.setattr("tqdm.tqdm", Kept)
+    archive.save(planted.drop_vars("mask"), tmp_path / "a.nc")
+    done = run("label", tmp_path / "a.nc", *options, "--out", tmp_path / "b.nc")
+    assert [(bar.desc, bar.n, bar.total) for bar in bars if bar.desc == "labelling"] == [("labelling", 3, 3)]
+    assert done.stderr == ""  # it took no two seconds
+    mask = archive.open(tmp_path / "b.nc").mask
+    assert (mask == heuristics.label(planted)).all()
 
 
 def test_storms_of_masks_that_lie_apart_are_described_by_the_fields(run, planted, tmp_path):
