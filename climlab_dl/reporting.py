@@ -13,11 +13,14 @@ from climlab_dl.climate.fields import CLASSES
 from climlab_dl.files import write_text
 from climlab_dl.plot import pictures
 from climlab_dl.plot.curves import curves
+from climlab_dl.plot.held_out import held_out
+from climlab_dl.plot.parameters import label
 from climlab_dl.plot.static import static
 from climlab_dl.plot.tables import SHOWN, number
 from climlab_dl.words import counted
 
 if TYPE_CHECKING:
+    import xarray as xr
     from matplotlib.figure import Figure
 
 # Snapshots that the report looks at, evenly spaced over those held out.
@@ -34,7 +37,8 @@ def report(run: str | Path, path: str | Path | None = None, *, snapshots: int = 
     path
         Of the page; by default ``report.html`` in the folder.
     snapshots
-        How many held-out snapshots to look at, evenly spaced. Trainings that make no masks have no such part.
+        How many held-out snapshots to look at, evenly spaced. Trainings that find parameters have those of all held-out
+        universes instead, as their latest evaluation estimated them.
 
     Returns
     -------
@@ -57,7 +61,14 @@ def report(run: str | Path, path: str | Path | None = None, *, snapshots: int = 
         parts += ["<h2>Learning</h2>", _picture(curves(progress, steps=status["steps"]), "learning curves")]
     if "ClimateArchive" in described.get("data", {}).get("class", "") and (folder.best() or folder.latest()):
         parts += _detections(folder.path, described, snapshots)
-    parts += ["<h2>Run</h2>", _listed(described), "<h2>Environment</h2>", _listed(folder.environment())]
+    seen = folder.held_out()
+    if seen is not None and "estimate" in seen:
+        parts += [
+            "<h2>Parameters of held-out universes, estimated and true</h2>",
+            _picture(held_out(seen), "estimates"),
+            _errors(seen),
+        ]
+    parts += [_listed("Run", described), _listed("Environment", folder.environment())]
     path = folder.path / "report.html" if path is None else Path(path)
     write_text(path, _PAGE.format(title=html.escape(folder.path.name), body="\n".join(parts)))
     return path
@@ -103,6 +114,19 @@ def _detections(folder: Path, described: dict[str, Any], snapshots: int) -> list
     return [*parts, f"<h2>Largest of {counted(len(storms), 'event')}</h2>", listed]
 
 
+def _errors(seen: "xr.Dataset") -> str:
+    """Errors of the network's estimates by parameter, beside who always says the held-out universes' mean."""
+    off, truth = seen["estimate"] - seen["truth"], seen["truth"]
+    rows = {
+        "RMSE": np.sqrt((off**2).mean("universe")),
+        "bias": off.mean("universe"),
+        "RMSE of their mean": truth.std("universe"),
+    }
+    columns = [label(str(name)) for name in seen["parameter"].values]
+    table = pd.DataFrame({name: row.values for name, row in rows.items()}, columns).T
+    return table.to_html(float_format="{:.4g}".format)
+
+
 def _brier(table: pd.DataFrame) -> str:
     rows = {"Brier score": table.attrs["brier"], "of the class's frequency": table.attrs["brier_of_frequency"]}
     return pd.DataFrame(rows).T.to_html(float_format="{:.5f}".format)
@@ -120,8 +144,9 @@ def _picture(figure: "Figure", said: str) -> str:
     return f'<img alt="{alternative}" src="data:image/png;base64,{encoded}">'
 
 
-def _listed(facts: dict[str, Any]) -> str:
-    return f"<pre>{html.escape(json.dumps(facts, indent=1, ensure_ascii=False))}</pre>"
+def _listed(title: str, facts: dict[str, Any]) -> str:
+    text = html.escape(json.dumps(facts, indent=1, ensure_ascii=False))
+    return f"<details><summary>{title}</summary><pre>{text}</pre></details>"
 
 
 _PAGE = """<!DOCTYPE html>
@@ -132,6 +157,7 @@ body {{ font: 15px/1.45 system-ui, sans-serif; max-width: 62em; margin: 2em auto
 table {{ border-collapse: collapse; font-size: 13px; }}
 td, th {{ padding: 0.2em 0.7em; border: 0; border-bottom: 1px solid #ddd; text-align: right; }}
 img {{ max-width: 100%; }}
+summary {{ font-size: 1.5em; font-weight: bold; margin: 0.8em 0; cursor: pointer; }}
 pre {{ background: #f6f6f6; padding: 1em; overflow-x: auto; font-size: 12px; }}
 </style></head>
 <body>

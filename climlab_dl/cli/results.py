@@ -38,7 +38,8 @@ def runs(folder: Positional[Path] = Path("runs"), *, sort: str = "run", as_json:
 def report(run: Positional[Path], /, *, out: Path | None = None, snapshots: Count = 24) -> None:
     """Write one self-contained page about a training.
 
-    It has curves, confusion, best and worst snapshots, and storms.
+    It has curves; of masks confusion, best and worst snapshots, and storms; of parameters of universes the estimates
+    against the truth of those held out, with their errors.
 
     Example: climlab-dl report runs/deeplab --out report.html
 
