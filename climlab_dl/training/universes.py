@@ -227,6 +227,17 @@ class _Volumes:
                 f"{self.paths[index]} holds a volume {volume.counts.shape} of {', '.join(volume.names)}; expected "
                 f"{(*self.shape[1:], self.shape[0])} of {', '.join(self.parameters)}, as in {self.paths[0]}"
             )
+        told, expected = volume.redshifts, self.told_redshifts
+        if (
+            told is not None
+            and expected is not None
+            and (len(told) != len(expected) or not np.allclose(told, expected))
+        ):
+            raise ValueError(
+                f"{self.paths[index]} has redshifts {', '.join(f'{z:g}' for z in told)}; expected "
+                f"{', '.join(f'{z:g}' for z in expected)}, as in {self.paths[0]}. To take them by their values, "
+                f"wherever they lie in a file: redshifts={tuple(expected)}"
+            )
         if fault := checks.impossible(volume.counts):
             raise ValueError(f"{self.paths[index]}: {fault}; leave it out, or convert it to counts")
         columns = [volume.names.index(name) for name in self.parameters]

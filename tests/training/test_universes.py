@@ -141,6 +141,23 @@ def test_what_cannot_be_counts_is_not_trained_on(universes, tmp_path, memory_gig
         Universes(source=tmp_path, held_out=0.25, memory_gigabytes=memory_gigabytes).prepare(seed=0)
 
 
+def test_redshifts_in_another_order_are_refused_and_can_be_taken_by_value(universes, tmp_path):
+    for number, path in enumerate(Universes(source=universes).files()["training"][:4]):
+        volume = next(volumes.read(path))
+        if number == 2:
+            volume = replace(volume, counts=volume.counts[..., ::-1], redshifts=np.array([1.5, 0.0]))
+        volumes.save(volume, tmp_path / path.name)
+    with pytest.raises(
+        ValueError, match=r"00002\.h5 has redshifts 1\.5, 0; expected 0, 1\.5, .*redshifts=\(0\.0, 1\.5\)"
+    ):
+        Universes(source=tmp_path, symmetries=False).prepare(seed=0)
+    found = Universes(source=tmp_path, symmetries=False, redshifts=(0.0, 1.5)).prepare(seed=0)
+    whole = Universes(source=universes, symmetries=False).prepare(seed=0)
+    mean, std = (torch.stack([data.facts[name] for data in (found, whole)]) for name in ("mean", "std"))
+    values = [data.training[0, 2][0][0] * s[0] + m[0] for data, m, s in zip((found, whole), mean, std, strict=True)]
+    torch.testing.assert_close(values[0].mean(), values[1].mean(), atol=1e-4, rtol=0)
+
+
 def test_a_training_notes_what_kind_of_volumes_it_saw(universes):
     data = Universes(source=universes, redshifts=(1.5, 0.0))
     facts = data.prepare(seed=0).facts
