@@ -58,7 +58,7 @@ def parts(table: pd.DataFrame, *, path: str | Path | None = None) -> "Figure":
     -------
     Figure
     """
-    most = table[table["ranks"] == table["ranks"].max()]
+    most = table.loc[table["ranks"] == table["ranks"].max()]
     figure, panels = _panels(most, 3.4)
     for panel, (machine, rows) in zip(panels, most.groupby("machine", sort=False), strict=True):
         waited = rows[list(_PARTS)[1:]].sum(axis=1)
@@ -111,6 +111,6 @@ def _panels(table: pd.DataFrame, height: float) -> "tuple[Figure, Sequence[Axes]
     """Give a figure with a panel a machine, side by side."""
     from matplotlib.figure import Figure
 
-    machines = table["machine"].nunique()
+    machines = len(table["machine"].unique())
     figure = Figure(figsize=(5.2 * machines, height), layout="constrained")
     return figure, figure.subplots(1, machines, squeeze=False, sharey=True)[0]
