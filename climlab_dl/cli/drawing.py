@@ -1,6 +1,7 @@
 """The verb for maps."""
 
 import shlex
+import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -17,7 +18,7 @@ def draw(
     out: Path,
     mask: tuple[str, ...] = (),
     channel: Annotated[tuple[str, ...], arg(aliases=["-c"])] = (),
-    time: str = "0",
+    time: str | None = None,
     wind: bool = False,
     storms: bool = False,
     projection: Literal[
@@ -37,7 +38,7 @@ def draw(
         mask: Files of the mask that ``climlab-dl detect`` made; by default the mask in the files, if any.
         channel: Which fields; the first one is drawn. By default TMQ, or what comes first. Of what ``climlab-dl
             detect`` wrote also entropy, mutual_information, and by class such as probability_of_river.
-        time: Of a picture: a position, or a date such as 2001-08-14T06.
+        time: Of a picture: a position, or a date such as 2001-08-14T06; by default the first.
         wind: Draw the wind at 850 hPa as arrows.
         storms: Draw the storms' tracks, and under a page list the storms.
         projection: Of the map.
@@ -70,7 +71,10 @@ def draw(
     elif out.suffix in (".gif", ".mp4"):
         maps.animate(fields, found, path=out, channel=channels and channels[0], **options)
     else:
-        step = _position(styles.dates(fields), time)
+        dates = styles.dates(fields)
+        if time is None and len(dates) > 1:
+            print(f"drawn is {dates[0]}, the first of {len(dates)} times; --time chooses another", file=sys.stderr)
+        step = _position(dates, time or "0")
         maps.static(fields, found, path=out, channel=channels and channels[0], time=step, dpi=dpi, **options)
     print(out)
 

@@ -33,6 +33,15 @@ def test_the_shell_draws_a_picture(labelled, tmp_path):
     assert matplotlib.image.imread(out).shape[1] > 1000
 
 
+def test_a_picture_of_many_times_says_which_it_is_of_where_nobody_chose(labelled, tmp_path, capsys):
+    drawing.draw((str(labelled),), out=tmp_path / "map.png")
+    said = capsys.readouterr().err
+    assert said.startswith("drawn is ")
+    assert said.endswith(", the first of 3 times; --time chooses another\n")
+    drawing.draw((str(labelled),), out=tmp_path / "map.png", time="0")
+    assert capsys.readouterr().err == ""
+
+
 def test_a_page_holds_all_times_and_lists_the_storms(labelled, tmp_path, capsys):
     drawing.draw((str(labelled),), out=tmp_path / "map.html", channel=("TMQ",), storms=True)
     page = (tmp_path / "map.html").read_text()
