@@ -1,5 +1,7 @@
 """The same verbs for the shell and for batch scripts; each imports what it needs when it is called."""
 
+import os
+import select
 import signal
 import sys
 from collections.abc import Iterator
@@ -31,12 +33,26 @@ def main() -> None:
     try:
         with _terminated_as_interrupted():
             app.cli(prog="climlab-dl", description=__doc__, registry=registry)
+            sys.stdout.flush()
+    except BrokenPipeError as error:
+        if not _read_no_more():
+            sys.exit(f"climlab-dl: {error}")
+        # As `| head` does it. What is still to be printed goes nowhere, or Python would complain at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(128 + signal.SIGPIPE)
     except (ImportError, OSError, ValueError, RuntimeError) as error:
         # Under mpiexec, one rank tells of what ends them all.
         sys.exit(f"climlab-dl: {in_shell(str(error), verb)}" if tells(error) else 1)
     except KeyboardInterrupt as interrupt:
         print(f"climlab-dl: {interrupt or 'interrupted'}", file=sys.stderr)
         sys.exit(130)
+
+
+def _read_no_more() -> bool:
+    """Whether whoever reads what is printed has gone."""
+    out = select.poll()
+    out.register(sys.stdout.fileno(), 0)
+    return any(events & (select.POLLERR | select.POLLHUP) for _, events in out.poll(0))
 
 
 def _overview() -> str:

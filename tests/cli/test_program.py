@@ -26,6 +26,17 @@ def test_the_help_of_the_program_has_every_verb_on_one_line_of_a_terminal(run, w
     assert any(line.startswith("Exit codes: 0 done, 1 ") for line in lines)
 
 
+@pytest.mark.parametrize("words", [("check",), ("check", "--json")], ids=" ".join)
+def test_who_has_read_enough_is_told_nothing(sample, words):
+    verb = [PROGRAM, *words, sample / "gcm_t63_2001-08-14T06.nc"]
+    with subprocess.Popen(verb, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program:
+        assert program.stdout is not None
+        program.stdout.close()
+        _, told = program.communicate(timeout=120)
+    assert program.returncode == 128 + signal.SIGPIPE
+    assert "roken" not in told
+
+
 @pytest.mark.parametrize(
     "words",
     [("label", "x.nc", "--out", "y.nc", "--river-threshold", "nan"), ("events", "x.nc", "--min-area-km2", "NaN"),
