@@ -102,13 +102,22 @@ class Mesh:
         """Relative vorticity in 1/s of a wind in m/s; the same for either order of latitude.
 
         A row that lies on a pole takes the mean of the row next to it: meridians meet there and the eastward
-        derivative has no meaning.
+        derivative has no meaning. Where the outermost row lies short of it, as on Gaussian grids, u cos(lat) is 0 there.
         """
-        spin = self.eastward(v) - self.northward(u * self.cosines) / self.cosines
+        spin = self.eastward(v) - self._northward_from_poles(u * self.cosines) / self.cosines
         for pole, neighbour in ((0, 1), (-1, -2)):
             if abs(self.lat[pole]) > 90.0 - 1e-6:
                 spin[pole] = spin[neighbour].mean()
         return spin
+
+    def _northward_from_poles(self, field: np.ndarray) -> np.ndarray:
+        """Give the derivative along the meridian of a field that is 0 at the poles."""
+        up = np.sign(self.lat[-1] - self.lat[0])
+        gaps = 90.0 + up * self.lat[0], 90.0 - up * self.lat[-1]
+        before, after = (int(1e-6 < gap < 1.5 * self.lat_step) for gap in gaps)
+        lat = np.concatenate([[-90.0 * up] * before, self.lat, [90.0 * up] * after])
+        whole = np.pad(field, ((before, after), (0, 0)))
+        return np.gradient(whole, lat * METRES_PER_DEGREE, axis=0)[before : before + len(self.lat)]
 
     # ---------------------------------------------------------------- windows
 

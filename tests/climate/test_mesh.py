@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from climlab_dl.climate.mesh import degrees_between, mesh_of
+from climlab_dl.climate.mesh import METRES_PER_DEGREE, degrees_between, mesh_of
 
 LAT = np.arange(-90, 90.1, 2.5)
 LON = np.arange(0, 360, 2.5)
@@ -35,6 +35,17 @@ def test_vorticity_of_a_wave_in_the_meridional_wind():
     spin = mesh.vorticity(np.zeros_like(v), v)
     row = len(LAT) // 2
     np.testing.assert_allclose(spin[row], -3 * np.sin(3 * np.radians(LON)) / 6.371e6, atol=3 / 6.371e6 * 0.004)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_vorticity_of_a_flow_over_the_poles_holds_in_the_outermost_rows_of_a_gaussian_grid(order):
+    # A solid rotation about an axis in the equator: u = -W sin(lat) cos(lon), v = W sin(lon), whose vorticity is
+    # 2 W / a cos(lat) cos(lon). One-sided differences were wrong by 0.04 of its largest value in the outermost rows.
+    lat, lon = np.linspace(-88.57, 88.57, 96)[::order], np.arange(192) * 1.875
+    mesh, phi, turn = mesh_of(lat, lon), np.radians(lat)[:, None], np.radians(lon)[None]
+    found = mesh.vorticity(-10 * np.sin(phi) * np.cos(turn), 10 * np.sin(turn) * np.ones_like(phi))
+    wanted = 20 / (METRES_PER_DEGREE * np.degrees(1)) * np.cos(phi) * np.cos(turn)
+    assert np.abs(found - wanted).max() < 0.01 * np.abs(wanted).max()
 
 
 def test_vorticity_is_the_same_for_either_order_of_latitude():
