@@ -102,7 +102,7 @@ class Mesh:
         """Relative vorticity in 1/s of a wind in m/s; the same for either order of latitude.
 
         A row that lies on a pole takes the mean of the row next to it: meridians meet there and the eastward
-        derivative has no meaning. Where the outermost row lies short of it, as on Gaussian grids, u cos(lat) is 0 there.
+        derivative has no meaning. Where the outermost row lies short of it (Gaussian grids), u cos(lat) is 0 there.
         """
         spin = self.eastward(v) - self._northward_from_poles(u * self.cosines) / self.cosines
         for pole, neighbour in ((0, 1), (-1, -2)):
