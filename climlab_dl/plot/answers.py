@@ -62,10 +62,10 @@ def add(figure: Any, raster: "GlyphRenderer", page: dict[str, Any], frames: Fram
         asked.on_change("data", read)
         page["channel"].on_change("value", read)
     if frames.storms is not None:
-        from climlab_dl.plot.tables import SHOWN
+        from climlab_dl.plot.tables import MEASURES, SHOWN
 
-        shown = [(name, heading, decimals) for name, (heading, decimals, _) in SHOWN.items() if name in frames.storms]
-        show = script("card", storms=page["storms"], card=card, shown=shown)
+        measures = [(name, *SHOWN[name][:2]) for name in MEASURES if name in frames.storms]
+        show = script("card", **page, card=card, measures=measures)
         page["storms"]["here"].selected.js_on_change("indices", show)
     hint = _HINT.format(storms="" if frames.storms is None else " and the storm there")
     return column(Div(text=hint, styles={"color": "#606060"}), row(panel, column(told, card)))
@@ -76,7 +76,9 @@ def _panel(series: Any) -> tuple[Any, Any]:
     from bokeh.models import Span
     from bokeh.plotting import figure as new_figure
 
-    panel: Any = new_figure(width=470, height=190, tools="", toolbar_location=None, title="", visible=False)
+    panel: Any = new_figure(
+        width=470, height=190, tools="", toolbar_location=None, title="", visible=False, name="panel"
+    )
     panel.line("day", "value", source=series, line_color="#909090")
     panel.scatter("day", "value", source=series, size=4, color="color")
     panel.xaxis.axis_label = "days since the first snapshot"

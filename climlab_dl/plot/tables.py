@@ -26,6 +26,8 @@ SHOWN = {
     "max_tmq_kg_m2": ("TMQ kg/m²", 1, 1.0),
     "max_ivt_kg_m_s": ("IVT kg/m/s", 0, 1.0),
 }
+# What a storm's card lists; it names the storm and its place in words.
+MEASURES = tuple(SHOWN)[4:]
 # A map that moves to a storm shows so many of its widths around it.
 ZOOM = 4
 
@@ -72,6 +74,8 @@ def storms(table: pd.DataFrame, dates: list[str], canvas: Canvas, figure: Any) -
         values = table[name]
         factor = SHOWN[name][2]
         data[name] = values.astype(str).to_numpy() if name == "class" else values.to_numpy(float) * factor
+    # As on the axes and in GeoJSON, west is negative.
+    data["lon"] = 180.0 - (180.0 - data["lon"]) % 360.0
     data["color"] = np.array([styles.CLASS_COLORS.get(name, "#404040") for name in table["class"]], dtype=object)
     first = step == 0
     rows = ColumnDataSource({name: list(values) for name, values in data.items()})

@@ -58,9 +58,9 @@ class Controls:
 
 
 def code(name: str) -> str:
-    """Read a script of the page, after what the scripts share if it draws or tells of snapshots."""
+    """Read a script of the page, after what the scripts share if it draws snapshots or tells of places."""
     page = files("climlab_dl.plot") / "page"
-    shared = "" if name in ("card", "clear", "fly") else (page / "common.js").read_text(encoding="utf-8")
+    shared = "" if name in ("clear", "fly") else (page / "common.js").read_text(encoding="utf-8")
     return shared + (page / f"{name}.js").read_text(encoding="utf-8")
 
 

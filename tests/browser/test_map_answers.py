@@ -16,7 +16,7 @@ def test_the_pointer_reads_place_value_unit_and_class(saved, fields, offline):
     opened.press("ArrowRight", 1)
     text = opened.hover(22.5, 180)
     assert "22.50°N" in text
-    assert "180.00°E" in text
+    assert "180.00°\n" in text
     value = float(fields.TMQ[1].sel(lat=22.5, lon=180))
     assert f"TMQ {value:.5g}"[:9] in text
     assert "kg m⁻²" in text
@@ -27,6 +27,19 @@ def test_the_pointer_reads_place_value_unit_and_class(saved, fields, offline):
     assert "42.50°S" in text
     assert "U850 20" in text
     assert "background" in text
+    assert opened.clean()
+
+
+def test_pointer_and_series_name_places_as_the_axes_do(saved, offline):
+    opened = offline(saved)
+    # Cell centres; on the equator's and the meridians' 0 and 180 degrees neither letter is true.
+    for lat, lon, said in ((-12.5, 295, "12.50°S 65.00°W"), (12.5, 65, "12.50°N 65.00°E"), (2.5, 0, "2.50°N 0.00°")):
+        assert opened.hover(lat, lon).split("\n")[0] == said
+        opened.page.mouse.click(*opened.at(lat, lon + 1))
+        opened.page.wait_for_timeout(200)
+        titles = "Bokeh.documents[0].get_model_by_name('panel').title.text"
+        assert opened.page.evaluate(titles) == f"TMQ (kg m⁻²) at {said}"
+    opened.keep("series_west")
     assert opened.clean()
 
 

@@ -47,10 +47,10 @@ def test_the_tables_rows_are_those_of_the_time_shown(stormy, fields, offline):
     # As many storms at each time: BokehJS draws other rows by itself only if their number changes.
     table = events.find(fields.mask, fields)
     opened = offline(stormy)
-    for step in range(3):
+    for step in range(4):
         rows = table[table.time == fields.time.values[step]]
         said = [text.split("\n") for text in opened.page.locator(".slick-row").all_inner_texts()]
-        assert [row[3] for row in said] == [f"{lon:.1f}" for lon in rows.lon]
+        assert [row[3] for row in said] == [f"{lon - 360 * (lon > 180):.1f}" for lon in rows.lon]
         opened.press("ArrowRight", 1)
     assert opened.clean()
 
@@ -66,6 +66,7 @@ def test_a_storm_clicked_shows_its_row_and_card_and_the_map_stays(stormy, fields
     assert opened.page.locator(".slick-row .slick-cell.selected").first.inner_text() == str(row.track)
     card = opened.page.evaluate(f"{opened.model('card')}.text")
     assert f"area 10³ km²: {row.area_km2 / 1000:.0f}" in card
+    assert f"{row.lat:.1f}°N {row.lon:.1f}°E<br>" in card
     assert "seen 4 times, 2001-07-01 00:00 UTC to 2001-07-01 18:00 UTC" in card
     opened.keep("storm_card")
     # Still the whole world: a click is no journey.

@@ -5,8 +5,9 @@ if (row == null) return;
 const track = here.data.track[row], seen = rows.data.date.filter((_, k) => rows.data.track[k] === track);
 const lines = [`<b>${here.data.class[row]}, track ${track}</b>, event ${here.data.event[row]}`];
 lines.push(`seen ${seen.length === 1 ? `once, ${seen[0]}` : `${seen.length} times, ${seen[0]} to ${seen.at(-1)}`}`);
-for (const [name, heading, decimals] of shown) {
+lines.push(inDegrees(here.data.lat[row], here.data.lon[row], 1));
+for (const [name, heading, decimals] of measures) {
   const value = here.data[name][row];
-  if (decimals != null && name !== 'track' && value === value) lines.push(`${heading}: ${value.toFixed(decimals)}`);
+  if (value === value) lines.push(`${heading}: ${value.toFixed(decimals)}`);
 }
 card.text = lines.join('<br>');

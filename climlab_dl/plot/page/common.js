@@ -1,9 +1,13 @@
-// What the scripts share: the snapshot's position in `frames`, a cell's place, a channel's value and the storm there.
+// What the scripts share: the snapshot's position in `frames`, a place written as the axes write it, a channel's value
+// there, and the storm there.
 const t = live ? 0 : slider.value;
-const place = cell => {
-  const north = lat[Math.floor(cell / lon.length)], east = lon[cell % lon.length] % 360;
-  return `${Math.abs(north).toFixed(2)}°${north < 0 ? 'S' : 'N'} ${east.toFixed(2)}°E`;
+const degrees = (value, [negative, positive], decimals) => {
+  const size = Math.abs(value).toFixed(decimals);
+  return `${size}°${+size === 0 || +size === 180 ? '' : value < 0 ? negative : positive}`;
 };
+const inDegrees = (north, east, decimals) =>
+  `${degrees(north, 'SN', decimals)} ${degrees((east % 360 + 540) % 360 - 180, 'WE', decimals)}`;
+const place = cell => inDegrees(lat[Math.floor(cell / lon.length)], lon[cell % lon.length], 2);
 const valueOf = (name, cell, t) => {
   const number = frames.data[name][t * count + cell];
   return number === -32768 ? NaN : frames.data[name + ' offset'][t] + frames.data[name + ' scale'][t] * number;
