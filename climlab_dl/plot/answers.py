@@ -11,6 +11,8 @@ from climlab_dl.plot.widgets import code, script
 if TYPE_CHECKING:
     from bokeh.models import GlyphRenderer, LayoutDOM
 
+# In screen pixels: beside a map of the usual width, on a screen of 1400.
+WIDTH = 400
 _HINT = "Click the map for the series at a place{storms}; draw with the box tool (⬚) for a region's figures."
 
 
@@ -37,7 +39,7 @@ def add(figure: Any, raster: "GlyphRenderer", page: dict[str, Any], frames: Fram
     asked, boxed = ColumnDataSource({"cell": []}, name="asked"), ColumnDataSource({"cell": []}, name="boxed")
     series = ColumnDataSource({"day": [], "value": [], "color": []}, name="series")
     panel, now = _panel(series)
-    told, card = (Div(visible=False, name=name, width=380) for name in ("region", "card"))
+    told, card = (Div(visible=False, name=name, width=WIDTH) for name in ("region", "card"))
     where = {**page, "size": frames.place.shape, "figure": figure}
     figure.js_on_event("tap", script("tap", **where, asked=asked))
     figure.js_on_event("selectiongeometry", script("box", **where, boxed=boxed))
@@ -68,7 +70,9 @@ def add(figure: Any, raster: "GlyphRenderer", page: dict[str, Any], frames: Fram
         show = script("card", **page, card=card, measures=measures)
         page["storms"]["here"].selected.js_on_change("indices", show)
     hint = _HINT.format(storms="" if frames.storms is None else " and the storm there")
-    return column(Div(text=hint, styles={"color": "#606060"}), row(panel, column(told, card)))
+    hint_line = Div(text=hint, styles={"color": "#606060", "flex": "1 0 100%"})
+    # Beside the map there is room for one column, below it for the series and the card next to each other.
+    return row(hint_line, panel, column(told, card), styles={"flex-wrap": "wrap", "flex": f"1 1 {WIDTH}px"})
 
 
 def _panel(series: Any) -> tuple[Any, Any]:
@@ -77,7 +81,7 @@ def _panel(series: Any) -> tuple[Any, Any]:
     from bokeh.plotting import figure as new_figure
 
     panel: Any = new_figure(
-        width=470, height=190, tools="", toolbar_location=None, title="", visible=False, name="panel"
+        width=WIDTH, height=190, tools="", toolbar_location=None, title="", visible=False, name="panel"
     )
     panel.line("day", "value", source=series, line_color="#909090")
     panel.scatter("day", "value", source=series, size=4, color="color")

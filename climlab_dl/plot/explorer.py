@@ -242,7 +242,9 @@ class Explorer:
         above = row(controls.channel, controls.slider, controls.play)
         under = widgets.below(controls, here.kinds if masked else [], compared, self._note())
         table = [] if storms is None else [storms.table]
-        return column(above, figure, under, asked, *table)
+        # Answers stand beside the map where the page is wide enough, else below it.
+        beside = row(column(above, figure, under), asked, styles={"flex-wrap": "wrap"}, sizing_mode="stretch_width")
+        return column(beside, *table, sizing_mode="stretch_width")
 
     def _note(self) -> str:
         """Say what the slider does where that is not plain."""

@@ -28,6 +28,8 @@ SHOWN = {
 }
 # What a storm's card lists; it names the storm and its place in words.
 MEASURES = tuple(SHOWN)[4:]
+# Of the table, in screen pixels, and how many rows it shows at once.
+ROW, HEADER, SCROLL_BAR, MOST_ROWS = 25, 25, 20, 8
 # A map that moves to a storm shows so many of its widths around it.
 ZOOM = 4
 
@@ -91,12 +93,19 @@ def storms(table: pd.DataFrame, dates: list[str], canvas: Canvas, figure: Any) -
     shown = []
     for name in columns:
         heading, decimals, _ = SHOWN[name]
-        column = TableColumn(field=name, title=heading, width=90)
+        column = TableColumn(field=name, title=heading, width=24 + 7 * len(heading))
         if decimals is not None:
             column.formatter = NumberFormatter(format=f"0.{'0' * decimals}" if decimals else "0")
         shown.append(column)
-    return Storms(
-        rows=rows,
-        here=here,
-        table=DataTable(source=here, columns=shown, width=820, height=190, index_position=None, reorderable=False),
+    # All storms of a time in whole rows, or as many as a screen has room for.
+    most = min(MOST_ROWS, int(np.bincount(step[step >= 0], minlength=1).max()))
+    shown_here = DataTable(
+        source=here,
+        columns=shown,
+        width=sum(column.width for column in shown) + SCROLL_BAR,
+        height=HEADER + ROW * max(1, most),
+        row_height=ROW,
+        index_position=None,
+        reorderable=False,
     )
+    return Storms(rows=rows, here=here, table=shown_here)

@@ -83,6 +83,31 @@ def test_a_storm_clicked_shows_its_row_and_card_and_the_map_stays(stormy, fields
     assert opened.clean()
 
 
+@pytest.mark.parametrize(("width", "beside"), [(1400, True), (1000, False)])
+def test_answers_stand_beside_the_map_on_wide_pages_and_the_table_is_whole(width, beside, stormy, offline):
+    opened = offline(stormy)
+    opened.page.set_viewport_size({"width": width, "height": 900})
+    opened.page.mouse.click(*opened.at(22.5, 175))
+    opened.page.wait_for_timeout(500)
+    opened.keep(f"wide_{width}")
+    shown, series = (opened.page.locator(".bk-Figure:visible").nth(k).bounding_box() for k in (0, 1))
+    assert shown
+    assert series
+    assert (series["x"] >= shown["x"] + shown["width"]) == beside
+    assert (series["y"] >= shown["y"] + shown["height"]) != beside
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
+    # Each heading is as wide as it is read, and the window for the rows ends with a row.
+    beyond = opened.page.locator(".slick-column-name").evaluate_all(
+        """names => names.map(name =>
+            name.getBoundingClientRect().right - name.parentElement.getBoundingClientRect().right)"""
+    )
+    assert len(beyond) > 5
+    assert max(beyond) <= 0
+    rows = opened.page.locator(".slick-viewport-top.slick-viewport-left").first.evaluate("view => view.clientHeight")
+    assert rows == 2 * opened.page.locator(".slick-row").first.evaluate("row => row.offsetHeight")
+    assert opened.clean()
+
+
 def test_the_pointer_tells_probability_and_event(stormy, fields, offline):
     table = events.find(fields.mask, fields)
     opened = offline(stormy)
