@@ -153,16 +153,29 @@ class Explorer:
         script, body = components(self.layout())
         scripts = "\n".join(f"<script>{source}</script>" for source in library)
         path = Path(path)
-        write_text(path, _PAGE.format(said=escape(self.in_words()), scripts=scripts, body=body, script=script))
+        words = {"title": escape(self.title()), "said": escape(self.in_words())}
+        write_text(path, _PAGE.format(**words, scripts=scripts, body=body, script=script))
         return path
+
+    def title(self) -> str:
+        """Name the map in as few words as a browser's tab has room for: its classes, else its channels; its times."""
+        names = self.frames.names
+        few = ", ".join(names) if len(names) <= 3 else counted(len(names), "channel")
+        what = " and ".join(f"{kind}s" for kind in self._classes()).capitalize()
+        return ", ".join(filter(None, (what or few, self._times())))
 
     def in_words(self) -> str:
         """Say what the map shows: its fields, its times, and the classes over them."""
         fields = ", ".join(str(field.attrs.get("long_name", field.name)) for field in self.frames.fields)
-        times = " to ".join(dict.fromkeys((self.dates[0], self.dates[-1])))
-        classes = ", ".join(CLASSES[kind] for kind in self.frames.kinds) if "mask" in self.frames.more else ""
-        parts = (f"Interactive map of {fields}", times, counted(len(self.dates), "snapshot"), classes)
+        classes = ", ".join(self._classes())
+        parts = (f"Interactive map of {fields}", self._times(), counted(len(self.dates), "snapshot"), classes)
         return "; ".join(filter(None, parts))
+
+    def _classes(self) -> list[str]:
+        return [CLASSES[kind] for kind in self.frames.kinds] if "mask" in self.frames.more else []
+
+    def _times(self) -> str:
+        return " to ".join(dict.fromkeys((self.dates[0], self.dates[-1])))
 
     def layout(self) -> "LayoutDOM":
         """Build the map and its widgets as a new Bokeh layout."""
@@ -278,7 +291,7 @@ def _values(data: dict[str, Any], name: str) -> np.ndarray:
 
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
-<head><meta charset="utf-8"><title>{said}</title>
+<head><meta charset="utf-8"><title>{title}</title>
 {scripts}
 </head>
 <body><main aria-label="{said}">{body}</main>{script}</body>

@@ -133,10 +133,20 @@ def test_a_saved_page_is_small_and_asks_nobody_even_with_panel_loaded(fields, bo
     page = path.read_text()
     assert path.stat().st_size < 4_000_000
     said = "Interactive map of total precipitable water; 2001-08-01 00:00 UTC to 2001-08-01 12:00 UTC; 3 snapshots; "
-    assert f"<title>{said}cyclone, river</title>" in page
+    assert "<title>Cyclones and rivers, 2001-08-01 00:00 UTC to 2001-08-01 12:00 UTC</title>" in page
     assert f'<main aria-label="{said}cyclone, river">' in page
     assert re.findall(r"<(?:script|link|img|iframe)[^>]*\b(?:src|href)\s*=\s*[\"']?(?:https?:|static)", page) == []
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_title_names_classes_else_channels_and_their_times_in_few_words(fields):
+    rivers = fields.mask.where(fields.mask == 2, 0).assign_attrs(flag_values=[0, 2], flag_meanings="background river")
+    first = fields.isel(time=[0])
+    assert maps.explore(first, rivers).title() == "Rivers, 2001-08-01 00:00 UTC"
+    assert maps.explore(first, channels=["TMQ", "PSL"]).title() == "TMQ, PSL, 2001-08-01 00:00 UTC"
+    assert len(fields.drop_vars("mask")) > 3
+    many = maps.explore(first.drop_vars(["time", "mask"]))
+    assert many.title() == f"{len(many.frames.names)} channels"
 
 
 def test_truth_needs_a_mask_to_be_compared_with(fields):
