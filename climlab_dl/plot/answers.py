@@ -13,10 +13,14 @@ if TYPE_CHECKING:
 
 # In screen pixels: beside a map of the usual width, on a screen of 1400.
 WIDTH = 400
+# So many dates have room under a series.
+LABELS = 4
 _HINT = "Click the map for the series at a place{storms}; draw with the box tool (⬚) for a region's figures."
 
 
-def add(figure: Any, raster: "GlyphRenderer", page: dict[str, Any], frames: Frames, missing: list[int]) -> "LayoutDOM":
+def add(
+    figure: Any, raster: "GlyphRenderer", page: dict[str, Any], frames: Frames, missing: list[int], dates: list[str]
+) -> "LayoutDOM":
     """Let the map answer, and lay out where it does.
 
     Parameters
@@ -25,8 +29,8 @@ def add(figure: Any, raster: "GlyphRenderer", page: dict[str, Any], frames: Fram
         The map, and its field.
     page
         What the page's scripts share (`Explorer.layout`).
-    frames, missing
-        What is shown, and how many snapshots are missing before each.
+    frames, missing, dates
+        What is shown, how many snapshots are missing before each, and their times as text.
     """
     from bokeh.layouts import column, row
     from bokeh.models import BoxSelectTool, ColumnDataSource, CustomJSHover, Div, HoverTool
@@ -38,7 +42,7 @@ def add(figure: Any, raster: "GlyphRenderer", page: dict[str, Any], frames: Fram
     figure.add_tools(HoverTool(renderers=[raster], tooltips=lines, formatters={"@cell": under}), box)
     asked, boxed = ColumnDataSource({"cell": []}, name="asked"), ColumnDataSource({"cell": []}, name="boxed")
     series = ColumnDataSource({"day": [], "value": [], "color": []}, name="series")
-    panel, now = _panel(series)
+    panel, now = _panel(series, frames.days, dates)
     told, card = (Div(visible=False, name=name, width=WIDTH) for name in ("region", "card"))
     where = {**page, "size": frames.place.shape, "figure": figure}
     figure.js_on_event("tap", script("tap", **where, asked=asked))
@@ -75,17 +79,31 @@ def add(figure: Any, raster: "GlyphRenderer", page: dict[str, Any], frames: Fram
     return row(hint_line, panel, column(told, card), styles={"flex-wrap": "wrap", "flex": f"1 1 {WIDTH}px"})
 
 
-def _panel(series: Any) -> tuple[Any, Any]:
+def _panel(series: Any, days: list[float], dates: list[str]) -> tuple[Any, Any]:
     """Small figure for a series, hidden until one is asked for, with a mark at the time shown."""
-    from bokeh.models import Span
+    from bokeh.models import FixedTicker, NoOverlap, Span
     from bokeh.plotting import figure as new_figure
 
     panel: Any = new_figure(
-        width=WIDTH, height=190, tools="", toolbar_location=None, title="", visible=False, name="panel"
-    )
+        width=WIDTH, height=190, tools="", toolbar_location=None, title="", visible=False, name="panel",
+        min_border_right=30,
+    )  # fmt: skip
     panel.line("day", "value", source=series, line_color="#909090")
-    panel.scatter("day", "value", source=series, size=4, color="color")
-    panel.xaxis.axis_label = "days since the first snapshot"
+    panel.scatter("day", "value", source=series, size=6, color="color")
+    if any(dates):
+        labels = _labels(days, dates)
+        panel.xaxis.ticker = FixedTicker(ticks=list(labels))
+        panel.xaxis.major_label_overrides = labels
+        panel.xaxis.major_label_policy = NoOverlap()
+    else:
+        panel.xaxis.axis_label = "snapshots since the first"
     now = Span(location=0, dimension="height", line_color="#3a6ea5", line_width=1.5)
     panel.add_layout(now)
     return panel, now
+
+
+def _labels(days: list[float], dates: list[str]) -> dict[float, str]:
+    """Dates to write at some snapshots, about evenly spaced in time: theirs, for calendars differ; the hour below."""
+    wanted = np.linspace(min(days), max(days), LABELS)
+    steps = np.unique([np.abs(np.subtract(days, day)).argmin() for day in wanted])
+    return {float(days[step]): dates[step].replace(" ", "\n", 1) for step in steps}

@@ -236,7 +236,7 @@ class Explorer:
         for widget in (controls.classes, controls.view, controls.lines):
             widget.js_on_change("active", draw)
         controls.opacity.js_on_change("value", draw)
-        asked = answers.add(figure, drawn.raster, page, here, self.missing)
+        asked = answers.add(figure, drawn.raster, page, here, self.missing, self.dates)
         if self.live:
             page["frames"].js_on_change("data", draw)
 
