@@ -44,3 +44,19 @@ def test_a_cluster_that_is_started_is_closed_by_the_last_cell(path):
     cells = code_cells(path)
     if any("cluster.start" in source for source in cells):
         assert "engines.close()" in cells[-1]
+
+
+def test_notebooks_that_keep_a_run_in_the_same_folder_ask_for_the_same_run():
+    # A folder holds one run: a notebook after another ended in "holds another run", or in fewer steps than there are.
+    asked: dict[tuple[str, str], set[str]] = {}
+    for path in NOTEBOOKS:
+        lines = [line for source in code_cells(path) for line in source.splitlines()]
+        out = next(line for line in lines if line.startswith("OUT = "))
+        told = "; ".join(
+            line.split("  #")[0] for line in lines if line.startswith(("run = ", "STEPS = ", "UNIVERSES = "))
+        )
+        for line in lines:
+            if "engines.train(run, " in line:
+                asked.setdefault((out, line.partition("engines.train(run, ")[2]), set()).add(told)
+    assert asked
+    assert {place: runs for place, runs in asked.items() if len(runs) > 1} == {}

@@ -60,12 +60,13 @@ def test_channels_come_in_the_order_wanted_and_masks_are_none():
 
 
 def test_each_classs_probability_is_a_channel_between_0_and_1():
-    chances = xr.concat([0.5 * FIELD, 0.3 * FIELD, 0.2 * FIELD], "class").assign_coords({"class": list(CLASSES)})
+    share = FIELD / float(FIELD.max())
+    chances = xr.concat([1 - share, 0.3 * share, 0.7 * share], "class").assign_coords({"class": list(CLASSES)})
     fields = xr.Dataset({"probabilities": chances, "entropy": FIELD.assign_attrs(units="1")})
     names = ["entropy", "probability_of_cyclone", "probability_of_river", "probability_of_background"]
     assert [f.name for f in layers.channels_of(fields, None)] == names
     [river] = layers.channels_of(fields, ["probability_of_river"])
-    assert (river.values == 0.2 * FIELD.values).all()
+    assert (river.values == 0.7 * share.values).all()
     look = styles.style(river)
     assert (look.low, look.high, look.label) == (0, 1, "probability_of_river")
     assert styles.style(fields.entropy).label == "entropy"
