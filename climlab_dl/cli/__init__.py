@@ -32,8 +32,10 @@ def main() -> None:
         add_training()
     try:
         with _terminated_as_interrupted():
-            app.cli(prog="climlab-dl", description=__doc__, registry=registry)
-            sys.stdout.flush()
+            try:
+                app.cli(prog="climlab-dl", description=__doc__, registry=registry)
+            finally:
+                sys.stdout.flush()
     except BrokenPipeError as error:
         if not _read_no_more():
             sys.exit(f"climlab-dl: {error}")
