@@ -142,7 +142,7 @@ def test_what_is_drawn_moves_and_outlives_an_interruption_and_a_reload(browser: 
             stopped.wait_for(timeout=30_000)
             break
     assert stopped.count() == 1
-    training = cluster.attach(tmp_path / "out" / "runs" / "deeplab")
+    training = cluster.attach(tmp_path / "out/segmentation/runs/deeplab")
     assert training.active()
 
     # Reloaded, the page has lost what was drawn since it was last saved; the cell that attaches draws it again.
