@@ -60,7 +60,7 @@ def execute(client: "NotebookClient", env: Mapping[str, str], folder: Path, say:
 
     # In a thread of its own, because nbclient takes the signals of the main thread for itself.
     client.on_cell_start = begin
-    with signals.caught() as signal, ThreadPoolExecutor(1) as pool:
+    with signals.caught(waits=True) as signal, ThreadPoolExecutor(1) as pool:
         execution = pool.submit(lambda: asyncio.run(client.async_execute(env=env)))
         while not execution.done() and not signal.name:
             wait([execution], 0.2)

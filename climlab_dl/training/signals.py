@@ -27,10 +27,15 @@ class Caught:
 
 
 @contextlib.contextmanager
-def caught() -> Iterator[Caught]:
+def caught(*, waits: bool = False) -> Iterator[Caught]:
     """Note signals in the body instead of dying of them; a second SIGINT interrupts at once.
 
     Signals reach the main thread only, so in others nothing changes.
+
+    Parameters
+    ----------
+    waits
+        As of `Caught`, from the beginning.
 
     Raises
     ------
@@ -38,6 +43,7 @@ def caught() -> Iterator[Caught]:
         At a signal before `Caught.waits`, saying which rank it came to: the others only see that one gone.
     """
     seen = Caught()
+    seen.waits = waits
 
     def note(number: int, frame: FrameType | None) -> None:
         del frame
