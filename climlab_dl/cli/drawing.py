@@ -21,10 +21,9 @@ def draw(
     time: str | None = None,
     wind: bool = False,
     storms: bool = False,
-    projection: Literal[
-        "PlateCarree", "Robinson", "Mollweide", "Orthographic", "NorthPolarStereo", "SouthPolarStereo"
-    ] = "PlateCarree",
-    central_longitude: float = 0.0,
+    projection: Literal["PlateCarree", "Robinson", "Mollweide", "Orthographic", "NorthPolarStereo", "SouthPolarStereo"]
+    | None = None,
+    central_longitude: float | None = None,
     dpi: Count = 150,
 ) -> None:
     """Draw climate files and masks: a picture, a page or an animation.
@@ -41,8 +40,9 @@ def draw(
         time: Of a picture: a position, or a date such as 2001-08-14T06; by default the first.
         wind: Draw the wind at 850 hPa as arrows.
         storms: Draw the storms' tracks, and under a page list the storms.
-        projection: Of the map.
-        central_longitude: In the middle of the map, in degrees east.
+        projection: Of the map; by default Robinson for pictures and animations of the whole Earth, whose areas it
+            hardly distorts, and PlateCarree, with degrees along its sides, for regions and for pages.
+        central_longitude: In the middle of the map, in degrees east; by default 0, or the middle of a region.
         dpi: Pixels in an inch of a picture, which is nine inches wide.
     """
     from climlab_dl import archive, events, maps
@@ -63,9 +63,10 @@ def draw(
     options: Any = {
         "wind": ("U850", "V850") if wind else None,
         "storms": events.find(found, fields) if storms else None,
-        "projection": projection,
         "central_longitude": central_longitude,
     }
+    if projection is not None:  # each kind of drawing has its own default
+        options["projection"] = projection
     if out.suffix == ".html":
         maps.explore(fields, found, channels=list(channel) or None, **options).save(out)
     elif out.suffix in (".gif", ".mp4"):

@@ -44,6 +44,41 @@ def projection(name: "str | Projection", central_longitude: float = 0.0) -> "Pro
     return getattr(ccrs, name)(central_longitude=central_longitude)
 
 
+def fitting(
+    grid: "xr.DataArray | xr.Dataset", name: "str | Projection | None" = None, central_longitude: float | None = None
+) -> "Projection":
+    """Projection in which a grid is seen whole and in one piece.
+
+    Parameters
+    ----------
+    grid
+        Fields with `lat` and `lon`, both ascending, longitude within 0..360.
+    name
+        As for `projection`; by default Robinson of the whole Earth, whose areas it hardly distorts, and of a region a
+        flat map, which it fills.
+    central_longitude
+        In the middle, in degrees east; by default 0 of the whole Earth, and the middle of a region.
+    """
+    whole = _is_whole(grid)
+    longitude = (0.0 if whole else _middle(grid)) if central_longitude is None else central_longitude
+    return projection(name or ("Robinson" if whole else "PlateCarree"), longitude)
+
+
+def _middle(grid: "xr.DataArray | xr.Dataset") -> float:
+    """Longitude in the middle of a region; a round one, as far as that leaves the region in one piece."""
+    west, east = longitude_edges(grid.lon)[[0, -1]]
+    middle = (west + east) / 2
+    if east - west <= 340.0:
+        middle = 10.0 * round(middle / 10.0)
+    return float(180.0 - (180.0 - middle) % 360.0)
+
+
+def _is_whole(grid: "xr.DataArray | xr.Dataset") -> bool:
+    """Whether a grid's columns close the circle."""
+    west, east = longitude_edges(grid.lon)[[0, -1]]
+    return bool(east - west > 359.0)
+
+
 @dataclass(frozen=True, eq=False)
 class Canvas:
     """Pixels of a projection: rows from the bottom up.
@@ -157,11 +192,10 @@ def over(grid: "xr.DataArray | xr.Dataset", crs: "Projection", width: int | None
     """
     lat, lon = np.asarray(grid.lat, float), np.asarray(grid.lon, float)
     west, east = longitude_edges(lon)[[0, -1]]
-    whole = east - west > 359.0
     if not is_flat(crs):
         return _globe(crs, width or 1000)
     columns = width or len(lon) * max(1, round(400 / len(lon)))
-    if whole:
+    if _is_whole(grid):
         return _flat(crs, (-180.0, 180.0, -90.0, 90.0), columns)
     bottom, top = np.clip(latitude_edges(lat)[[0, -1]], -90, 90)
     # Relative to the map's centre, so that the region is in one piece if the cut is not within it.

@@ -40,7 +40,7 @@ def climatology(
     months
         Which months of the year, 1 to 12; by default all that the mask has, together.
     projection, central_longitude
-        As for `static`.
+        Name out of `canvas.PROJECTIONS` or a cartopy projection; the longitude in the middle, in degrees east.
     path, dpi
         Where to write the picture, if anywhere, and how fine.
 

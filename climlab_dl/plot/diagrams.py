@@ -69,7 +69,7 @@ def verdicts(
     counts
         Of one mask, from ``evaluate(mask, truth, by="cell")``.
     projection, central_longitude
-        As for `static`.
+        Name out of `canvas.PROJECTIONS` or a cartopy projection; the longitude in the middle, in degrees east.
     path, dpi
         Where to write the picture, if anywhere, and how fine.
 

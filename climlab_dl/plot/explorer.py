@@ -42,7 +42,7 @@ def explore(
     wind: tuple[str, str] | None = None,
     storms: pd.DataFrame | None = None,
     projection: "str | Projection" = "PlateCarree",
-    central_longitude: float = 0.0,
+    central_longitude: float | None = None,
     width: int = 820,
 ) -> "Explorer":
     """Map with a time slider and a choice of channel.
@@ -71,7 +71,8 @@ def explore(
         Table from `events.find`, shown below the map with the tracks on it: a row picked moves the map there, a storm
         tapped picks its row.
     projection, central_longitude
-        Name out of `canvas.PROJECTIONS` or a cartopy projection; the longitude in the middle, in degrees east.
+        Name out of `canvas.PROJECTIONS` or a cartopy projection, by default flat, so that boxes are of degrees; the
+        longitude in the middle, in degrees east, by default 0 of the whole Earth and the middle of a region.
     width
         Of the map, in screen pixels.
 
@@ -88,7 +89,7 @@ def explore(
     more = {name: layers.along(layer, first) for name, layer in given.items() if layer is not None}
     for name, component in zip(("u", "v"), wind or (), strict=False):
         [more[name]] = layers.channels_of(fields, [component])
-    place = canvas.over(first, canvas.projection(projection, central_longitude))
+    place = canvas.over(first, canvas.fitting(first, projection, central_longitude))
     there, missing = first.sizes["time"], missing_before(first)
     if times is None:
         fit = int(UNTOLD_BYTES / (Frames(chosen, more, storms, place).nbytes / there))

@@ -28,8 +28,8 @@ def static(
     probabilities: xr.DataArray | None = None,
     wind: tuple[str, str] | None = None,
     storms: pd.DataFrame | None = None,
-    projection: "str | Projection" = "Robinson",
-    central_longitude: float = 0.0,
+    projection: "str | Projection | None" = None,
+    central_longitude: float | None = None,
     opacity: float = 0.6,
     look: styles.Style | None = None,
     title: str | None = None,
@@ -47,7 +47,8 @@ def static(
     time
         Position of the snapshot.
     projection, central_longitude
-        Name out of `canvas.PROJECTIONS` or a cartopy projection; the longitude in the middle, in degrees east.
+        Name out of `canvas.PROJECTIONS` or a cartopy projection, and the longitude in the middle, in degrees east; by
+        default Robinson around Greenwich for the whole Earth, and for a region a flat map around its middle.
     opacity
         Of the mask, from 0 to 1.
     look
@@ -73,7 +74,7 @@ def static(
     if not -there <= time < there:
         raise ValueError(f"time={time}: found {counted(there, 'snapshot')}, numbered from 0 to {there - 1}")
     found, real = (None if layer is None else layers.along(layer, field).isel(time=time) for layer in (mask, truth))
-    place = canvas.over(field, canvas.projection(projection, central_longitude))
+    place = canvas.over(field, canvas.fitting(field, projection, central_longitude))
     cells = place.cells(field.lat.values, field.lon.values)
     values = field.isel(time=time).values
     look = look or styles.style(field)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from climlab_dl import archive, synthetic
+from climlab_dl import archive, maps, synthetic
 from climlab_dl.cli import drawing
 from climlab_dl.climate.fields import CLASSES
 from climlab_dl.climate.labels import DETECTED
@@ -31,6 +31,13 @@ def test_the_shell_draws_a_picture(labelled, tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == f"{out}\n"
     assert matplotlib.image.imread(out).shape[1] > 1000
+
+
+def test_a_picture_is_by_default_the_same_in_the_shell_as_in_python(labelled, tmp_path):
+    fields = archive.open(labelled)
+    drawing.draw((str(labelled),), out=tmp_path / "shell.png", time="0")
+    maps.static(fields, fields.mask, channel="TMQ", path=tmp_path / "python.png")
+    assert (tmp_path / "shell.png").read_bytes() == (tmp_path / "python.png").read_bytes()
 
 
 def test_a_picture_of_many_times_says_which_it_is_of_where_nobody_chose(labelled, tmp_path, capsys):

@@ -75,6 +75,22 @@ def test_a_region_is_drawn_alone_and_in_one_piece_across_the_cut():
     assert (np.unique(cells) == np.arange(21 * 21)).all()
 
 
+def test_by_default_the_earth_is_robinson_and_a_region_flat_around_its_middle():
+    assert canvas.fitting(GLOBE) == ccrs.Robinson(0)
+    # 120 E to 120 W, cell edges 119.5 and 240.5: the middle is 180, where a map centred on 0 is cut.
+    pacific = grid(np.arange(20.0, 61.0), np.arange(120.0, 241.0))
+    assert canvas.fitting(pacific) == ccrs.PlateCarree(180)
+    assert canvas.fitting(pacific, "Mollweide") == ccrs.Mollweide(180)
+    assert canvas.fitting(pacific, central_longitude=90.0) == ccrs.PlateCarree(90)
+
+
+@given(st.integers(0, 359), st.integers(2, 358))
+def test_a_region_anywhere_is_in_one_piece_on_its_map(west, columns):
+    region = grid(np.arange(10.0, 31.0), west + np.arange(float(columns)))
+    left, right, _, _ = canvas.over(region, canvas.fitting(region), width=10).extent
+    assert -180 <= left < right <= 180
+
+
 def test_around_a_region_there_is_no_cell():
     region = grid(np.arange(10.0, 31.0), np.arange(170.0, 191.0))
     place = canvas.over(region, canvas.projection("Robinson", 180))

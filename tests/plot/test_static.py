@@ -100,9 +100,10 @@ def test_a_region_is_drawn_with_finer_coasts(fields, tmp_path):
     region = xr.DataArray(
         np.ones((50, 81), np.float32), dims=("lat", "lon"), coords={"lat": lat, "lon": lon}, name="IVT"
     )
-    figure = maps.static(region, projection="PlateCarree")
+    figure = maps.static(region)
     [axes] = [axes for axes in figure.axes if hasattr(axes, "projection")]
-    assert axes.get_xlim() == (89.5, 170.5)
+    # Degrees from 130 E, the middle.
+    assert axes.get_xlim() == (-40.5, 40.5)
     assert axes.get_ylim() == (-49.5, 0.5)
 
 
