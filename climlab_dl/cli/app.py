@@ -108,6 +108,21 @@ def renamed(pairs: tuple[str, ...]) -> dict[str, str | None]:
     return {theirs: ours or None for theirs, ours in (pair.split("=", 1) for pair in pairs)}
 
 
+def prior_of(given: tuple[str, ...]) -> dict[str, tuple[float, float]] | None:
+    """Read NAME=LOW:HIGH as ``posterior.fit`` takes a prior; None where nothing is given."""
+    prior = {}
+    for word in given:
+        name, _, ends = word.partition("=")
+        try:
+            low, high = map(float, ends.split(":"))
+        except ValueError:
+            wrong_use(f"--prior {word}: expected NAME=LOW:HIGH, e.g. Omega_m=0.1:0.5")
+        if not -math.inf < low < high < math.inf:
+            wrong_use(f"--prior {word}: the ends are two numbers, of which the low one comes first")
+        prior[name] = (low, high)
+    return prior or None
+
+
 def refuse_to_overwrite(out: Path, files: tuple[str, ...]) -> None:
     """End the program if what is written, which holds less than the inputs, would take the place of one of them."""
     from climlab_dl import archive

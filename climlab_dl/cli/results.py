@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
-from climlab_dl.cli.app import AsJson, Count, Files, app, refuse_to_overwrite, source_of, wrong_use
+from climlab_dl.cli.app import AsJson, Count, Files, app, prior_of, refuse_to_overwrite, source_of, wrong_use
 from climlab_dl.words import counted
 
 if TYPE_CHECKING:
@@ -61,30 +61,36 @@ def infer(
     network: tuple[Path, ...],
     out: Path | None = None,
     draws: Annotated[Count, arg(aliases=["-n"])] = 10_000,
+    prior: tuple[str, ...] = (),
     seed: int = 0,
     as_json: AsJson = False,
 ) -> None:
     """Draw from the posterior of the parameters of universes.
 
-    What is printed are medians and credible intervals.
+    What is printed are medians and credible intervals, in the units of the parameters. How the network errs is learnt
+    from the universes that its training kept for calibration.
 
     Several volumes are taken to share their parameters and to differ in their phases: their likelihoods are multiplied.
 
     Example: climlab-dl infer universes/universe_00007.h5 --network runs/cosmoflow --out draws.csv
 
     Args:
-        files: Volumes (HDF5 or TFRecord), folders or patterns.
+        files: Volumes (HDF5, TFRecord or Zarr), folders or patterns.
         network: A run's folder of a CosmoFlow training, or one of its checkpoints; several are averaged.
         out: CSV file for the draws, a column a parameter (H_0 in km/s/Mpc, the others without unit).
         draws: How many.
+        prior: Ends of the flat prior that the calibration universes were drawn from, NAME=LOW:HIGH for each of the
+            network's parameters, e.g. Omega_m=0.1:0.5 H_0=60:80; H_0 in km/s/Mpc, the others without unit. By default
+            what the universes' files tell.
         seed: The same seed gives the same draws.
         as_json: Print JSON for a script: a list of parameters.
     """
     from climlab_dl import posterior, volumes
     from climlab_dl.files import beside
 
+    ends = prior_of(prior)
     observed = list(volumes.open(source_of(files)))
-    fitted = posterior.fit(network)
+    fitted = posterior.fit(network, prior=ends)
     drawn = posterior.draw(fitted, observed if len(observed) > 1 else observed[0], n=draws, seed=seed)
     if out is not None:
         with beside(out) as new:

@@ -15,6 +15,14 @@ _OTHERS = (
     ("layout='deepcam' or layout='climatenet'", "--layout deepcam or --layout climatenet"),
     ("missing='mean'", "--missing mean"),
     (
+        'give posterior.fit the ends, as prior={"Omega_m": (0.1, 0.5), ...}',
+        "give the ends, as --prior Omega_m=0.1:0.5 ...",
+    ),
+    (
+        "train with Universes(calibration=0.2), or pass calibration= universes that it has not seen (",
+        "train with --data.calibration 0.2 (",
+    ),
+    (
         "choose channels of counts, or simulate",
         "choose of more in Python, as dataclasses.replace(volume, counts=volume.counts[..., [0, 2]]), or simulate",
     ),

@@ -106,8 +106,8 @@ def fit(
         ``"flow"``: a conditional spline flow on top, for any shape of scatter, from 200 universes. ``"auto"`` chooses
         by their number; ``Posterior.method`` says which it was.
     prior
-        Ends of the flat prior that the universes were drawn from, by parameter; if None, from the files' ``unitPar``
-        and ``physPar``.
+        Low and high end of the flat prior that the universes were drawn from, by parameter and in its unit; if None,
+        from the files' ``unitPar`` and ``physPar``.
     symmetries
         Over how many of the cube's 48 symmetries the network's estimates are averaged.
     refit
@@ -120,7 +120,7 @@ def fit(
     ------
     ValueError
         If there is no run, or there are no calibration universes, or too few, or they do not tell their parameters or
-        lie outside the prior.
+        lie outside the prior, or the prior lacks a parameter or holds nothing.
     TypeError
         If a run or the calibration universes are none of these.
     """
@@ -133,6 +133,9 @@ def fit(
         if not paths:
             raise ValueError("run is empty: give a run's folder or a checkpoint, or several for an ensemble")
         network = Summaries.load(*paths, symmetries=symmetries)
+    for name, (low, high) in (prior or {}).items():
+        if not -np.inf < low < high < np.inf:
+            raise ValueError(f"prior[{name!r}] = ({low}, {high}); give two numbers, the low end first")
     if prior is not None and (absent := [name for name in network.names if name not in prior]):
         raise ValueError(f"prior has no {', '.join(absent)}; give both ends of {', '.join(network.names)}")
     if refit:

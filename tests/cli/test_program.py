@@ -59,6 +59,18 @@ def test_how_many_is_a_whole_number_above_0(run, words):
     assert "is not a whole number above 0" in run(*words, code=2).stderr
 
 
+@pytest.mark.parametrize("wrong", ["Omega_m", "Omega_m=0.1", "Omega_m=0.1:x", "Omega_m=1:2:3"])
+def test_a_prior_has_two_ends(run, wrong):
+    said = run("infer", "x.h5", "--network", "n", "--prior", "sigma_8=0.5:1.1", wrong, code=2).stderr
+    assert said == f"climlab-dl: --prior {wrong}: expected NAME=LOW:HIGH, e.g. Omega_m=0.1:0.5\n"
+
+
+@pytest.mark.parametrize("wrong", ["Omega_m=0.5:0.1", "Omega_m=0.1:0.1", "Omega_m=0.1:inf", "Omega_m=nan:0.5"])
+def test_the_low_end_of_a_prior_comes_first(run, wrong):
+    said = run("infer", "x.h5", "--network", "n", "--prior", wrong, code=2).stderr
+    assert said == f"climlab-dl: --prior {wrong}: the ends are two numbers, of which the low one comes first\n"
+
+
 @pytest.mark.parametrize(
     ("python", "verb", "shell"),
     [
@@ -72,6 +84,17 @@ def test_how_many_is_a_whole_number_above_0(run, words):
         ),
         ("take preset=simulate.tour(); or choose", "simulate", "take --preset tour; or choose"),
         ("missing='mean' would take", "detect", "--missing mean would take"),
+        (
+            'give posterior.fit the ends, as prior={"Omega_m": (0.1, 0.5), ...}, or write',
+            "infer",
+            "give the ends, as --prior Omega_m=0.1:0.5 ..., or write",
+        ),
+        (
+            "train with Universes(calibration=0.2), or pass calibration= universes that it has not seen (on its own "
+            "training data it is too sure)",
+            "infer",
+            "train with --data.calibration 0.2 (on its own training data it is too sure)",
+        ),
         (
             "save it with them: archive.save(fields.assign(mask=heuristics.label(fields)), folder)",
             "train",

@@ -188,6 +188,13 @@ def test_what_trainings_leave_is_compared_reported_and_inferred_from(run, tour, 
     assert len(drawn) == 500
     np.testing.assert_allclose(intervals["Omega_m"]["median"], drawn.Omega_m.median(), rtol=1e-4)
     assert not caplog.text
+    # The prior of the universes gives the same draws, but for rounding; one that does not hold them is refused.
+    ends = ("Omega_m=0.1:0.5", "sigma_8=0.6:1.0", "n_s=0.8:1.2")
+    given = json.loads(run(*verb, "--json", "--prior", *ends).stdout)
+    for row in given:
+        assert row["median"] == pytest.approx(intervals[row["parameter"]]["median"], rel=1e-4)
+    assert "outside the prior" in run(*verb, "--prior", "Omega_m=0.3:0.31", *ends[1:], code=1).stderr
+    assert "prior has no n_s" in run(*verb, "--prior", *ends[:2], code=1).stderr
     # Networks that are averaged; here one with itself.
     ensemble = ("--network", tour / "runs" / "cosmoflow", tour / "runs" / "cosmoflow")
     said = run("infer", observed, observed.with_stem("universe_00001"), *ensemble, "-n", 500).stdout

@@ -172,6 +172,8 @@ def test_universes_without_scaled_parameters_say_so_or_are_scaled_by_the_prior(f
         posterior.fit(fitted.summaries, bare, prior={"Omega_m": (0.1, 0.5), "sigma_8": (0.5, 0.6)})
     with pytest.raises(ValueError, match="prior has no sigma_8"):
         posterior.fit(fitted.summaries, bare, prior={"Omega_m": (0.1, 0.5)})
+    with pytest.raises(ValueError, match=r"prior\['sigma_8'\] = \(1\.1, 0\.5\); give two numbers, the low end first"):
+        posterior.fit(fitted.summaries, bare, prior={"Omega_m": (0.1, 0.5), "sigma_8": (1.1, 0.5)})
     with pytest.raises(ValueError, match="has not the parameter sigma_8"):
         posterior.fit(fitted.summaries, [replace(volume, names=("Omega_m", "s8")) for volume in bare])
 
