@@ -18,7 +18,7 @@ from climlab_dl.climate.basins import basin
 from climlab_dl.climate.climatology import density, occurrence, summary
 from climlab_dl.climate.layout import Layout
 from climlab_dl.climate.matching import match, scores
-from climlab_dl.climate.outlines import feature, outlines
+from climlab_dl.climate.outlines import FeatureCollection, feature, outlines
 from climlab_dl.climate.scales import river_scale, saffir_simpson
 from climlab_dl.climate.separation import Parts, Separation, divide
 from climlab_dl.climate.snapshots import as_classes, class_names, read, series_of, times_of
@@ -177,7 +177,7 @@ def to_geojson(
     fields: xr.Dataset | None = None,
     tolerance_deg: float = 0.0,
     connectivity: int = 8,
-) -> dict[str, Any]:
+) -> FeatureCollection:
     """Outline the events of a mask as a GeoJSON FeatureCollection (RFC 7946).
 
     Polygons run along cell edges, so that their area is that of the cells. They keep holes, are cut at the dateline,
@@ -201,7 +201,8 @@ def to_geojson(
     Returns
     -------
     dict
-        The collection, in longitudes -180..180, in properties too. Missing values are null, times are ISO 8601.
+        The collection, in longitudes -180..180, in properties too. Missing values are null, times are ISO 8601. In a
+        notebook it shows how many features it has.
 
     Raises
     ------
@@ -232,7 +233,7 @@ def to_geojson(
         wanted = [_part(parts, row) for row in group.to_dict("records")]
         shapes = outlines(parts.regions.labels, layout.lat, layout.lon, wanted, tolerance_deg)
         features += [feature(shapes[i], row) for i, row in zip(wanted, group.to_dict("records"), strict=True)]
-    collection = {"type": "FeatureCollection", "features": features}
+    collection = FeatureCollection(features)
     if path is not None:
         write_text(Path(path), json.dumps(collection, allow_nan=False))
     return collection

@@ -1,5 +1,6 @@
 """Outlines of events: polygons that run along cell edges, as GeoJSON wants them (RFC 7946)."""
 
+from collections import Counter
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 
 from climlab_dl.climate import sphere
 from climlab_dl.climate.tracks import time_text
+from climlab_dl.words import counted
 
 if TYPE_CHECKING:
     from shapely import MultiPolygon, Polygon
@@ -79,6 +81,18 @@ def _columns_of_the_map(
     source = np.concatenate([np.arange(len(lon)), over])
     order = np.argsort(west, kind="stable")
     return west[order], east[order], source[order]
+
+
+class FeatureCollection(dict[str, Any]):
+    """A GeoJSON FeatureCollection that shows itself in a line: all its corners would fill pages of a notebook."""
+
+    def __init__(self, features: list[dict[str, Any]]):
+        super().__init__(type="FeatureCollection", features=features)
+
+    def __repr__(self) -> str:
+        kinds = Counter(feature["properties"]["class"] for feature in self["features"])
+        each = ", ".join(f"{kind} {count}" for kind, count in sorted(kinds.items()))
+        return f"FeatureCollection of {counted(kinds.total(), 'feature')}" + (f" ({each})" if each else "")
 
 
 def feature(geometry: "Polygon | MultiPolygon", row: dict[str, Any]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from IPython.lib.pretty import pretty
 
 from climlab_dl.climate import events
 
@@ -65,6 +66,15 @@ def test_geojson_has_a_feature_for_every_row_and_is_json(weather, tmp_path):
     assert properties["time"] == "2001-02-26T00:00:00"
     assert properties["merged_into"] is None or isinstance(properties["merged_into"], int)
     assert len(events.to_geojson(mask, table=table[table["class"] == "river"])["features"]) < len(table)
+
+
+def test_a_cell_shows_how_many_outlines_there_are_and_not_their_corners(weather):
+    mask, _ = weather()
+    table = find(mask)
+    counts = table["class"].value_counts()
+    shown = f"FeatureCollection of {len(table)} features (cyclone {counts['cyclone']}, river {counts['river']})"
+    assert pretty(events.to_geojson(mask, table=table)) == shown
+    assert pretty(events.to_geojson(mask * 0)) == "FeatureCollection of 0 features"
 
 
 def test_geojson_of_another_mask_is_refused(weather):
