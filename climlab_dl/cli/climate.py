@@ -164,6 +164,7 @@ def events(
         as_json: Print JSON for a script: a list of rows, longitudes as in the table.
     """
     from climlab_dl import events as storms
+    from climlab_dl.climate.fields import FIELDS
     from climlab_dl.climate.tracks import time_text
     from climlab_dl.files import refuse_unwritable
 
@@ -174,6 +175,12 @@ def events(
         refuse_to_overwrite(path, (*files, *fields))
         refuse_unwritable(path)
     described = _open(fields, names) if fields else marked
+    if not set(described) & set(FIELDS):
+        print(
+            "climlab-dl: these are masks alone: the table has no pressure, wind, water vapour, IVT, precipitation or "
+            "scales of the storms; --fields FILES names the fields to take them from",
+            file=sys.stderr,
+        )
     table = storms.find(marked["mask"], described, min_area_km2=min_area_km2)
     written = []
     if csv:

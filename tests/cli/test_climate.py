@@ -180,8 +180,15 @@ def test_storms_of_masks_that_lie_apart_are_described_by_the_fields(run, planted
         archive.save(one.drop_vars("mask"), tmp_path / f"fields/{time}.nc")
         archive.save(one[["mask"]], tmp_path / f"masks/{time}.nc")
     together = json.loads(run("events", tmp_path / "both.nc", "--json").stdout)
-    apart = json.loads(run("events", tmp_path / "masks", "--fields", tmp_path / "fields/*.nc", "--json").stdout)
+    done = run("events", tmp_path / "masks", "--fields", tmp_path / "fields/*.nc", "--json")
+    apart = json.loads(done.stdout)
     assert apart == together
+    assert done.stderr == ""
+    done = run("events", tmp_path / "masks", "--json")
+    assert not {"min_psl_hPa", "max_wind_m_s", "max_tmq_kg_m2", "saffir_simpson"} & set(json.loads(done.stdout)[0])
+    assert "masks alone: the table has no pressure, wind," in done.stderr
+    assert "--fields FILES" in done.stderr
+    assert done.stderr.count("\n") == 1
     assert {"min_psl_hPa", "max_wind_m_s", "max_tmq_kg_m2", "saffir_simpson"} <= set(apart[0])
     first = tmp_path / "fields/0.nc"
     assert "one of the inputs" in run("events", tmp_path / "masks", "--fields", first, "--csv", first, code=2).stderr
