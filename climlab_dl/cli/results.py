@@ -87,10 +87,14 @@ def infer(
     """
     from climlab_dl import posterior, volumes
     from climlab_dl.files import beside
+    from climlab_dl.inference.summaries import Summaries
 
     ends = prior_of(prior)
     observed = list(volumes.open(source_of(files)))
-    fitted = posterior.fit(network, prior=ends)
+    trained = Summaries.load(*network)
+    for volume in observed:  # before the many of the calibration
+        trained.at(volume)
+    fitted = posterior.fit(trained, prior=ends)
     drawn = posterior.draw(fitted, observed if len(observed) > 1 else observed[0], n=draws, seed=seed)
     if out is not None:
         with beside(out) as new:

@@ -22,16 +22,13 @@ _OTHERS = (
         "train with Universes(calibration=0.2), or pass calibration= universes that it has not seen (",
         "train with --data.calibration 0.2 (",
     ),
-    (
-        "choose channels of counts, or simulate",
-        "choose of more in Python, as dataclasses.replace(volume, counts=volume.counts[..., [0, 2]]), or simulate",
-    ),
     ("give size=, such as (64, 64, 64)", "give --size, such as --size 64 64 64"),
     (" are for events.read_tracks.)", " are read in Python, with climlab_dl.events.read_tracks.)"),
 )
 _NAMES = re.compile(r"names=\{'(?P<theirs>[^']*)': (?:'(?P<ours>[^']*)'|None)\}(?: to archive\.open)?")
 
 _PRESET = re.compile(r"preset=simulate\.(\w+)\(\)")
+_REDSHIFTS = re.compile(r"Universes\(redshifts=\(([^)]*?),?\)\)")
 
 
 def in_shell(message: str, verb: str) -> str:
@@ -51,4 +48,5 @@ def in_shell(message: str, verb: str) -> str:
 
     for python, shell in _OTHERS:
         message = message.replace(python, shell)
-    return _PRESET.sub(lambda match: f"--preset {match[1]}", _NAMES.sub(names, message))
+    message = _PRESET.sub(lambda match: f"--preset {match[1]}", _NAMES.sub(names, message))
+    return _REDSHIFTS.sub(lambda match: f"--data.redshifts {match[1].replace(',', '')}", message)

@@ -1,12 +1,13 @@
 """Whether a volume is like those that a network was trained on: a network answers whatever it is shown."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from climlab_dl.cosmology.volumes import Volume
+from climlab_dl.words import counted
 
 # Matter is conserved, so that whole simulations have one mean count and sub-volumes means around it; other particle
 # numbers, voxels or units differ by whole factors. A quarter beyond what was seen is neither.
@@ -42,26 +43,46 @@ class Training:
             mean_counts=tuple(ends),
         )
 
-    def ordered(self, volume: Volume) -> Volume:
+    def ordered(self, volume: Volume, channels: int) -> Volume:
         """Take the redshifts of the training, in its order, by their values, where both tell them.
+
+        Parameters
+        ----------
+        volume
+            That a network is to be asked of.
+        channels
+            How many redshifts the network takes.
 
         Raises
         ------
         ValueError
-            If the volume lacks one of them.
+            If the volume lacks one of them, or has another number and does not tell which they are.
         """
-        told = volume.redshifts
-        if self.redshifts is None or told is None or len(told) != volume.counts.shape[-1]:
-            return volume
-        same = len(told) == len(self.redshifts) and np.allclose(told, self.redshifts)
-        return volume if same else volume.at(self.redshifts)
+        told, there = volume.redshifts, volume.counts.shape[-1]
+        has, trained_on = f"{volume.source} has {counted(there, 'redshift')}", f"the network was trained on {channels}"
+        if self.redshifts is not None:
+            trained_on += f" ({_listed(self.redshifts)})"
+            if told is not None and len(told) == there:
+                if lacking := [z for z in self.redshifts if not np.isclose(z, told).any()]:
+                    raise ValueError(
+                        f"{has} ({_listed(told)}), {trained_on}: give the counts at {_listed(lacking)} as well, or "
+                        f"train a network on what is there, with Universes(redshifts={tuple(told.tolist())})"
+                    )
+                same = len(told) == len(self.redshifts) and np.allclose(told, self.redshifts)
+                return volume if same else volume.at(self.redshifts)
+        if there != channels:
+            remedy = f"give the counts at all {channels}, or train a network on volumes like this"
+            if there > channels:
+                chosen = f"dataclasses.replace(volume, counts=volume.counts[..., {list(range(channels))}])"
+                remedy = f"choose {channels} of them in Python, such as {chosen}"
+            raise ValueError(f"{has}, {trained_on}: {remedy}")
+        return volume
 
     def differences(self, volume: Volume, ordered: Volume) -> Iterator[str]:
         """Name what the network has not seen, found and expected, in a volume and in what is taken of it."""
         told, taken = volume.redshifts, ordered.redshifts
         if told is not None and taken is not None and len(told) == len(taken) and not np.allclose(told, taken):
-            shifts = (", ".join(f"{z:g}" for z in each) for each in (told, taken))
-            yield "redshifts {}, which are taken in the order of the training, {}".format(*shifts)
+            yield f"redshifts {_listed(told)}, which are taken in the order of the training, {_listed(taken)}"
         box = volume.box_size_mpc_h
         if box is not None and self.box_size_mpc_h is not None and not np.isclose(box, self.box_size_mpc_h, rtol=0.01):
             yield f"a box of {box:g} Mpc/h, where the training's were {self.box_size_mpc_h:g}"
@@ -72,6 +93,10 @@ class Training:
             if not low / FACTOR <= mean <= high * FACTOR:
                 yield f"{mean:.3g} particles per cell on average, where the training's had {_span(low, high)}"
                 return
+
+
+def _listed(redshifts: Iterable[float]) -> str:
+    return ", ".join(f"{z:g}" for z in redshifts)
 
 
 def _span(low: float, high: float) -> str:

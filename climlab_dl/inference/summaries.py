@@ -19,8 +19,6 @@ from climlab_dl.training import checkpoint
 from climlab_dl.training.folder import checkpoint_of
 from climlab_dl.training.precision import Precision
 from climlab_dl.training.run import Run
-from climlab_dl.training.universes import Universes
-from climlab_dl.words import counted
 
 Array = NDArray[np.float64]
 log = logging.getLogger(__name__)
@@ -136,7 +134,7 @@ class Summaries:
             symmetries=symmetries,
             precision=run.precision.usable(torch.device(device)),
             sources=(path,),
-            training=Training.of(facts),
+            training=Training.of({"redshifts": getattr(run.data, "redshifts", None)} | facts),
         )
 
     def _repr_html_(self) -> str:
@@ -148,12 +146,6 @@ class Summaries:
     def __call__(self, volume: Volume) -> Array:
         """Estimates of the parameters, in physical units."""
         volume = self.at(volume)
-        if volume.counts.shape[-1] != len(self.mean):
-            there = counted(volume.counts.shape[-1], "redshift")
-            raise ValueError(
-                f"{volume.source.name} has {there}, the network takes {len(self.mean)}; "
-                "choose channels of counts, or simulate with the redshifts of the training"
-            )
         if self.head is not None:
             return self.head.predict(self._features(volume)[None])[0]
         estimates = np.mean([self._averaged(volume, model)[: len(self.names)] for model in self.models], axis=0)
@@ -186,17 +178,14 @@ class Summaries:
         Raises
         ------
         ValueError
-            If the volume lacks one of them, or holds what cannot be counts.
+            If the volume lacks one of them, or has another number, or holds what cannot be counts.
         """
         if fault := checks.impossible(volume.counts):
             raise ValueError(
                 f"{volume.source}: {fault}. The network was trained on counts of particles; give those, or the mean "
                 "count times one plus the contrast"
             )
-        data = self.run.data
-        if isinstance(data, Universes) and data.redshifts is not None:
-            return volume.at(data.redshifts)
-        return self.training.ordered(volume)
+        return self.training.ordered(volume, len(self.mean))
 
     def warn(self, volume: Volume) -> bool:
         """Say in the log how a volume differs from those of the training, and whether it does."""

@@ -77,11 +77,8 @@ def test_the_low_end_of_a_prior_comes_first(run, wrong):
         ("pass names={'tcw': 'TMQ'} to archive.open.", "label", "pass --names tcw=TMQ."),
         ("pass names={'tcw': 'TMQ'} to archive.open.", "stats", "pass --names tcw=TMQ to climlab-dl convert."),
         ("leave it out with names={'their name': None}.", "check", "leave it out with --names 'their name='."),
-        (
-            "choose channels of counts, or simulate",
-            "infer",
-            "choose of more in Python, as dataclasses.replace(volume, counts=volume.counts[..., [0, 2]]), or simulate",
-        ),
+        ("with Universes(redshifts=(0.0,))", "infer", "with --data.redshifts 0.0"),
+        ("with Universes(redshifts=(0, 1.5))", "infer", "with --data.redshifts 0 1.5"),
         ("take preset=simulate.tour(); or choose", "simulate", "take --preset tour; or choose"),
         ("missing='mean' would take", "detect", "--missing mean would take"),
         (
@@ -90,10 +87,9 @@ def test_the_low_end_of_a_prior_comes_first(run, wrong):
             "give the ends, as --prior Omega_m=0.1:0.5 ..., or write",
         ),
         (
-            "train with Universes(calibration=0.2), or pass calibration= universes that it has not seen (on its own "
-            "training data it is too sure)",
+            "train with Universes(calibration=0.2), or pass calibration= universes that it has not seen (else sure)",
             "infer",
-            "train with --data.calibration 0.2 (on its own training data it is too sure)",
+            "train with --data.calibration 0.2 (else sure)",
         ),
         (
             "save it with them: archive.save(fields.assign(mask=heuristics.label(fields)), folder)",

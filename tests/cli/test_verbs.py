@@ -172,7 +172,7 @@ def test_doctor_prints_what_a_script_can_read(run, tmp_path):
 
 @pytest.mark.mpi
 @pytest.mark.slow
-def test_what_trainings_leave_is_compared_reported_and_inferred_from(run, tour, tmp_path, caplog):
+def test_what_trainings_leave_is_compared_reported_and_inferred_from(run, tour, tmp_path, caplog, monkeypatch):
     rows = json.loads(run("runs", tour / "runs", "--json").stdout)
     assert {row["run"]: row["state"] for row in rows} == dict.fromkeys(("cosmoflow", "deeplab", "tiramisu"), "finished")
     # What differs between these three would make lines of 600 characters.
@@ -195,6 +195,13 @@ def test_what_trainings_leave_is_compared_reported_and_inferred_from(run, tour, 
         assert row["median"] == pytest.approx(intervals[row["parameter"]]["median"], rel=1e-4)
     assert "outside the prior" in run(*verb, "--prior", "Omega_m=0.3:0.31", *ends[1:], code=1).stderr
     assert "prior has no n_s" in run(*verb, "--prior", *ends[:2], code=1).stderr
+    # A file with too few redshifts is refused before the posterior is learnt.
+    first = volumes.save(next(volumes.read(observed)).at([0.0]), tmp_path / "first.h5")
+    with monkeypatch.context() as later:
+        later.setattr("climlab_dl.inference.posterior.fit", None)
+        said = run("infer", first, *verb[2:], code=1).stderr
+    assert "first.h5 has 1 redshift (0), the network was trained on 2 (0, 1.5): give the counts at 1.5 as well" in said
+    assert "--data.redshifts 0" in said
     # Networks that are averaged; here one with itself.
     ensemble = ("--network", tour / "runs" / "cosmoflow", tour / "runs" / "cosmoflow")
     said = run("infer", observed, observed.with_stem("universe_00001"), *ensemble, "-n", 500).stdout

@@ -1,8 +1,11 @@
 """Volumes are compared with what a checkpoint knows of its training."""
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from climlab_dl.cosmology.volumes import Volume
 from climlab_dl.inference.likeness import Training
@@ -19,19 +22,19 @@ def volume(mean: int, redshifts: list[float], box: float | None = 128.0) -> Volu
 
 def said(seen: Volume, facts: dict | None = None) -> list[str]:
     training = Training.of(FACTS if facts is None else facts)
-    return list(training.differences(seen, training.ordered(seen)))
+    return list(training.differences(seen, training.ordered(seen, seen.counts.shape[-1])))
 
 
 def test_a_volume_like_those_of_the_training_is_passed_on_in_silence():
     seen = volume(8, [0.0, 1.5])
-    assert Training.of(FACTS).ordered(seen) is seen
+    assert Training.of(FACTS).ordered(seen, 2) is seen
     assert said(seen) == []
     assert said(volume(8, [0.0, 1.5], box=None)) == []
 
 
 def test_redshifts_are_taken_by_their_value_and_the_other_order_is_said():
     seen = volume(8, [1.5, 0.0])
-    ordered = Training.of(FACTS).ordered(seen)
+    ordered = Training.of(FACTS).ordered(seen, 2)
     assert ordered.redshifts is not None
     assert ordered.redshifts.tolist() == [0.0, 1.5]
     assert ordered.counts[0, 0, 0].tolist() == [9, 8]
@@ -41,6 +44,29 @@ def test_redshifts_are_taken_by_their_value_and_the_other_order_is_said():
 def test_another_box_and_mean_count_are_said_with_what_was_expected():
     assert said(volume(8, [0.0, 1.5], box=1000.0)) == ["a box of 1000 Mpc/h, where the training's were 128"]
     assert said(volume(400, [0.0, 1.5])) == ["400 particles per cell on average, where the training's had 8"]
+
+
+def test_redshifts_that_lack_are_named_with_those_that_are_there():
+    with pytest.raises(ValueError, match=re.escape(
+        "made.h5 has 1 redshift (0), the network was trained on 2 (0, 1.5): give the counts at 1.5 as well, or train a "
+        "network on what is there, with Universes(redshifts=(0.0,))"
+    )):  # fmt: skip
+        Training.of(FACTS).ordered(volume(8, [0.0]), 2)
+    with pytest.raises(ValueError, match=re.escape("has 2 redshifts (0.5, 3), the network was trained on 2 (0, 1.5)")):
+        Training.of(FACTS).ordered(volume(8, [0.5, 3.0]), 2)
+
+
+@pytest.mark.parametrize("facts", [FACTS, {}])
+def test_another_number_of_redshifts_is_refused_where_the_file_does_not_tell_which(facts):
+    known = " (0, 1.5)" if facts else ""
+    for shifts, remedy in (
+        ([0.0], "give the counts at all 2, or"),
+        ([0.0] * 3, "choose 2 of them in Python"),
+    ):
+        untold = replace(volume(8, shifts), redshifts=None)
+        has = f"{len(shifts)} redshift{'s' * (len(shifts) > 1)}"
+        with pytest.raises(ValueError, match=re.escape(f"{has}, the network was trained on 2{known}: {remedy}")):
+            Training.of(facts).ordered(untold, 2)
 
 
 def test_of_an_older_checkpoint_nothing_is_known():

@@ -151,7 +151,7 @@ def test_volumes_unlike_the_trainings_are_said_in_the_log(fitted, trained, caplo
     older = replace(fitted, summaries=replace(fitted.summaries, training=Training()))
     posterior.draw(older, replace(volume, box_size_mpc_h=1000.0), n=1)
     assert not caplog.records
-    with pytest.raises(ValueError, match=r"has no redshift 0 \(it has 3\)"):
+    with pytest.raises(ValueError, match=r"has 1 redshift \(3\), the network was trained on 1 \(0\): .* at 0 as well"):
         posterior.draw(fitted, replace(volume, redshifts=np.array([3.0])))
 
 
