@@ -2,7 +2,7 @@
 
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -34,6 +34,14 @@ class Program(SubcommandApp):
 app = Program()
 Files = Positional[tuple[str, ...]]
 AsJson = Annotated[bool, arg(name="json")]
+Names = Annotated[
+    tuple[str, ...],
+    arg(
+        metavar="[THEIRS=OURS ...]",
+        help="What variables are called here, THEIRS=OURS, e.g. tcw=TMQ; THEIRS= leaves one out.",
+    ),
+]
+"""What variables of climate files are called; `renamed` reads it."""
 
 
 def _read(kind: Callable[[str], Any], good: Callable[[Any], bool], wanted: str) -> Callable[[list[str]], Any]:
@@ -79,6 +87,20 @@ def _numbers(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[float] | None:
     )
 
 
+@registry.primitive_rule
+def _names(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Mapping[str, str | None]] | None:
+    """Take the names that a run's data have as `Names` of the verbs."""
+    if info.type != Mapping[str, str | None]:
+        return None
+    return PrimitiveConstructorSpec(
+        nargs="*",
+        metavar="[THEIRS=OURS ...]",
+        instance_from_str=lambda words: renamed(tuple(words)),
+        is_instance=lambda value: isinstance(value, Mapping),
+        str_from_instance=lambda value: [f"{theirs}={ours or ''}" for theirs, ours in value.items()],
+    )
+
+
 def wrong_use(message: object) -> NoReturn:
     """End the program because it was called wrongly: exit code 2."""
     print(f"climlab-dl: {message}", file=sys.stderr)
@@ -121,6 +143,21 @@ def prior_of(given: tuple[str, ...]) -> dict[str, tuple[float, float]] | None:
             wrong_use(f"--prior {word}: the ends are two numbers, of which the low one comes first")
         prior[name] = (low, high)
     return prior or None
+
+
+def masks_apart(names: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Part the names into those of files of masks and those of files of fields, where these lie apart."""
+    of_masks = tuple(pair for pair in names if pair.endswith("=mask"))
+    return of_masks, tuple(pair for pair in names if pair not in of_masks)
+
+
+def refuse_names(names: tuple[str, ...]) -> None:
+    """End the program where variables of volumes would be renamed."""
+    if names:
+        wrong_use(
+            "--names is for climate; names, prior and box of volumes are given in Python, with volumes.save "
+            "(Bring your universes, in the documentation)"
+        )
 
 
 def refuse_to_overwrite(out: Path, files: tuple[str, ...]) -> None:

@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import AvoidSubcommands, Positional, arg
 
-from climlab_dl.cli.app import AsJson, Count, Files, app, refuse_to_overwrite, renamed, source_of, wrong_use
+from climlab_dl.cli.app import (
+    AsJson,
+    Count,
+    Files,
+    Names,
+    app,
+    refuse_names,
+    refuse_to_overwrite,
+    renamed,
+    source_of,
+    wrong_use,
+)
 from climlab_dl.words import counted
 
 if TYPE_CHECKING:
@@ -32,7 +43,7 @@ def detect(
     seed: int = 0,
     regrid: Literal["bilinear", "conservative", "none"] = "bilinear",
     missing: Literal["refuse", "mean"] = "refuse",
-    names: tuple[str, ...] = (),
+    names: Names = (),
 ) -> None:
     """Find cyclones and rivers with a trained network.
 
@@ -49,7 +60,6 @@ def detect(
         seed: Of dropout.
         regrid: How fields on another grid than the network's get there; ``none`` leaves them on their own.
         missing: What to do about a channel that the files lack: refuse, or take its mean over the training.
-        names: What variables are called here, THEIRS=OURS, e.g. tcw=TMQ; THEIRS= leaves one out.
     """
     from climlab_dl import Detector, archive
     from climlab_dl.inference import outputs
@@ -191,7 +201,7 @@ def add_training() -> None:
         Named = Annotated[subcommand_type_from_defaults(named, prefix_names=False), AvoidSubcommands]
 
     @app.command
-    def train(source: Positional[str], run: Annotated[Named, arg(name="")], *, folder: Path) -> None:
+    def train(source: Positional[str], run: Annotated[Named, arg(name="")], *, folder: Path, names: Names = ()) -> None:
         """Train a named run, or a variation of it; resumes what is there.
 
         On one rank, or under mpiexec on many.
@@ -205,6 +215,10 @@ def add_training() -> None:
         """
         keep_freed()
         run = replace(run, data=replace(run.data, source=source))
+        if isinstance(run.data, Universes):
+            refuse_names(names)
+        elif names:
+            run = replace(run, data=replace(run.data, names=renamed(names)))
         progress, was_there = RunFolder(folder), folder.exists()
         try:
             with ranks.joined() as world:

@@ -5,7 +5,18 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from climlab_dl.cli.app import AsJson, Files, app, refuse_to_overwrite, renamed, source_of, wrong_use
+from climlab_dl.cli.app import (
+    AsJson,
+    Files,
+    Names,
+    app,
+    masks_apart,
+    refuse_names,
+    refuse_to_overwrite,
+    renamed,
+    source_of,
+    wrong_use,
+)
 from climlab_dl.cli.shell import in_shell
 
 if TYPE_CHECKING:
@@ -17,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @app.command
-def check(files: Files, /, *, names: tuple[str, ...] = (), as_json: AsJson = False) -> None:
+def check(files: Files, /, *, names: Names = (), as_json: AsJson = False) -> None:
     """Report on files before long work; exit 1 if one is wrong.
 
     Climate: grid, calendar, missing times, extremes of each field, share of each class. Volumes of the universe
@@ -27,7 +38,6 @@ def check(files: Files, /, *, names: tuple[str, ...] = (), as_json: AsJson = Fal
 
     Args:
         files: Files, folders or patterns.
-        names: What variables are called here, THEIRS=OURS, e.g. tcw=TMQ; THEIRS= leaves one out.
         as_json: Print JSON for a script: the report, with ``ok`` and ``problems``.
     """
     from climlab_dl import archive
@@ -35,7 +45,7 @@ def check(files: Files, /, *, names: tuple[str, ...] = (), as_json: AsJson = Fal
     if _are_volumes(files):
         from climlab_dl.cosmology import checks
 
-        _refuse_names(names)
+        refuse_names(names)
         report = checks.check(source_of(files))
     else:
         report = archive.check(source_of(files), names=renamed(names))
@@ -50,7 +60,7 @@ def convert(
     *,
     out: Path,
     layout: Literal["cf", "deepcam", "climatenet", "zarr", "hdf5"] | None = None,
-    names: tuple[str, ...] = (),
+    names: Names = (),
 ) -> None:
     """Write climate files of any known format as one archive in SI units.
 
@@ -63,14 +73,13 @@ def convert(
         out: ``*.nc`` or ``*.zarr``; a folder for the layouts deepcam and climatenet, and for volumes.
         layout: Climate: CF-1.11 (unless asked for another), or one file a snapshot as DeepCAM's or ClimateNet's own
             readers want it. Volumes: zarr (unless asked for another) or hdf5.
-        names: What variables are called here, THEIRS=OURS, e.g. tcw=TMQ; THEIRS= leaves one out.
     """
     from climlab_dl import archive
 
     if _are_volumes(files):
         from climlab_dl.cosmology import checks
 
-        _refuse_names(names)
+        refuse_names(names)
         if out.suffix:
             wrong_use(f"volumes become a file each; expected a folder, not --out {out}")
         if layout not in (None, "zarr", "hdf5"):
@@ -97,7 +106,7 @@ def label(
     river_threshold: float = 21.0,
     wrap: bool = True,
     mask_only: bool = False,
-    names: tuple[str, ...] = (),
+    names: Names = (),
 ) -> None:
     """Mark cyclones and rivers by published rules.
 
@@ -111,7 +120,6 @@ def label(
         river_threshold: Of Kurth's rule, in kg/m2 (the paper: 21 and 24).
         wrap: Join the first and last longitude; the published labels do not.
         mask_only: Leave the fields out.
-        names: What variables are called here, THEIRS=OURS, e.g. tcw=TMQ; THEIRS= leaves one out.
     """
     from tqdm import tqdm
 
@@ -145,7 +153,7 @@ def events(
     geojson: Path | None = None,
     tracks: Path | None = None,
     min_area_km2: float = 0.0,
-    names: tuple[str, ...] = (),
+    names: Names = (),
     as_json: AsJson = False,
 ) -> None:
     """List the storms of labelled files: a row for each event and time.
@@ -160,7 +168,6 @@ def events(
         geojson: Outlines to write (RFC 7946), with the table as properties; longitudes are -180 to 180.
         tracks: Tracks to write, NetCDF of CF trajectories.
         min_area_km2: Leave out events smaller than this, in km2.
-        names: What variables are called here, THEIRS=OURS, e.g. classes=mask; THEIRS= leaves one out.
         as_json: Print JSON for a script: a list of rows, longitudes as in the table.
     """
     from climlab_dl import events as storms
@@ -168,13 +175,14 @@ def events(
     from climlab_dl.climate.tracks import time_text
     from climlab_dl.files import refuse_unwritable
 
-    marked = _open(files, names)
+    of_masks, of_fields = masks_apart(names) if fields else (names, ())
+    marked = _open(files, of_masks)
     if "mask" not in marked:
         sys.exit(f"climlab-dl: {files[0]} has no mask; climlab-dl label or detect makes one")
     for path in filter(None, (csv, geojson, tracks)):
         refuse_to_overwrite(path, (*files, *fields))
         refuse_unwritable(path)
-    described = _open(fields, names) if fields else marked
+    described = _open(fields, of_fields) if fields else marked
     if not set(described) & set(FIELDS):
         print(
             "climlab-dl: these are masks alone: the table has no pressure, wind, water vapour, IVT, precipitation or "
@@ -220,15 +228,6 @@ def _open(files: tuple[str, ...], names: tuple[str, ...]) -> "xr.Dataset":
     if _are_volumes(files):
         sys.exit(f"climlab-dl: {files[0]} has volumes of the universe, no climate; check, convert and train take them")
     return archive.open(source_of(files), names=renamed(names))
-
-
-def _refuse_names(names: tuple[str, ...]) -> None:
-    """End the program where variables of volumes would be renamed."""
-    if names:
-        wrong_use(
-            "--names is for climate; names, prior and box of volumes are given in Python, with volumes.save "
-            "(Bring your universes, in the documentation)"
-        )
 
 
 def _are_volumes(files: tuple[str, ...]) -> bool:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from tyro.conf import arg
 
-from climlab_dl.cli.app import Count, Files, app, source_of, wrong_use
+from climlab_dl.cli.app import Count, Files, Names, app, masks_apart, renamed, source_of, wrong_use
 
 
 @app.command(name="map")
@@ -25,6 +25,7 @@ def draw(
     | None = None,
     central_longitude: float | None = None,
     dpi: Count = 150,
+    names: Names = (),
 ) -> None:
     """Draw climate files and masks: a picture, a page or an animation.
 
@@ -51,11 +52,12 @@ def draw(
     endings = {".html", ".gif", ".mp4", ".png", ".pdf", ".svg"}
     if out.suffix not in endings:
         wrong_use(f"--out {out} ends in {out.suffix!r}; a map is written as {', '.join(sorted(endings))}")
-    fields = archive.open(source_of(files))
+    of_masks, of_fields = masks_apart(names) if mask else ((), names)
+    fields = archive.open(source_of(files), names=renamed(of_fields))
     if set(fields) == {"mask"}:
         over = shlex.join(["--mask", *files, *(["--storms"] if storms else []), "--out", str(out)])
         raise ValueError(f"these are masks only; draw them over their fields: climlab-dl map YOUR_FIELDS {over}")
-    marked = archive.open(source_of(mask)) if mask else fields
+    marked = archive.open(source_of(mask), names=renamed(of_masks)) if mask else fields
     if "mask" not in marked and (mask or storms):
         raise ValueError(f"{(mask or files)[0]} has no mask; climlab-dl label or detect makes one")
     found = marked.get("mask")

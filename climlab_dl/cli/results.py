@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
-from climlab_dl.cli.app import AsJson, Count, Files, app, prior_of, refuse_to_overwrite, source_of, wrong_use
+from climlab_dl.cli.app import (
+    AsJson,
+    Count,
+    Files,
+    Names,
+    app,
+    prior_of,
+    refuse_to_overwrite,
+    renamed,
+    source_of,
+    wrong_use,
+)
 from climlab_dl.words import counted
 
 if TYPE_CHECKING:
@@ -105,7 +116,7 @@ def infer(
 
 
 @app.command
-def stats(files: Files, /, *, out: Path | None = None, as_json: AsJson = False) -> None:
+def stats(files: Files, /, *, out: Path | None = None, names: Names = (), as_json: AsJson = False) -> None:
     """Find mean, spread and range of each channel, and how common classes are.
 
     Example: mpiexec -n 4 climlab-dl stats "cam5/*.nc" --out stats.h5
@@ -127,7 +138,7 @@ def stats(files: Files, /, *, out: Path | None = None, as_json: AsJson = False) 
 
     if out is not None:
         refuse_to_overwrite(out, files)
-    snapshots = archive.open(source_of(files))
+    snapshots = archive.open(source_of(files), names=renamed(names))
     channels = [
         str(name) for name, field in snapshots.items() if name != "mask" and field.dims == ("time", "lat", "lon")
     ]
@@ -143,7 +154,7 @@ def stats(files: Files, /, *, out: Path | None = None, as_json: AsJson = False) 
         if world.rank > 0:
             return
     if not found.count:
-        sys.exit("climlab-dl: no cell has a number in every field; leave out the field with gaps, with convert --names")
+        sys.exit("climlab-dl: no cell has a number in every field; leave out the field with gaps, with --names FIELD=")
     columns = {"mean": found.mean, "std": found.std, "min": found.minimum, "max": found.maximum}
     _print(pd.DataFrame(columns, index=pd.Index(channels, name="channel")), as_json)
     if classes and not as_json:

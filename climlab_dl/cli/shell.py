@@ -3,7 +3,7 @@
 import re
 import shlex
 
-_WITH_NAMES = ("check", "convert", "detect", "events", "label")
+_WITH_NAMES = ("check", "convert", "detect", "events", "label", "map", "stats", "train")
 """Verbs that take ``--names``; what the others read is renamed with ``convert`` first."""
 
 _LABEL = "climlab-dl label SOURCE --out labelled.nc"

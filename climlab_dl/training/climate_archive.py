@@ -2,7 +2,8 @@
 
 import logging
 import zlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -66,6 +67,8 @@ class ClimateArchive:
         ``"float32"`` or ``"float16"``.
     statistics
         DeepCAM's ``stats.h5`` to normalise with; by default the training snapshots' own, by one pass over them.
+    names
+        What variables of the archive are called here, as for :func:`climlab_dl.climate.archive.open`.
     """
 
     source: str | Path | tuple[str, ...]
@@ -81,6 +84,7 @@ class ClimateArchive:
     stage_share: float = 1.0
     stage_as: Literal["float32", "float16"] = "float32"
     statistics: str | None = None
+    names: Mapping[str, str | None] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         check_shares(held_out=self.held_out)
@@ -93,7 +97,7 @@ class ClimateArchive:
 
     def held_out_snapshots(self) -> xr.Dataset:
         """Open the held-out part of the archive, with its masks."""
-        snapshots = archive.open(self.source)
+        snapshots = archive.open(self.source, names=self.names)
         held_out = self._split(snapshots)[1]
         return snapshots.isel(time=slice(held_out.start, held_out.stop))
 
@@ -115,7 +119,9 @@ class ClimateArchive:
             If the archive has no masks, too few times, or lacks a channel or some of its values; on all ranks.
         """
         with ranks.together("opening the archive"):
-            reader = Snapshots(self.source, self.channels, 0 if self.stage_to else self.memory_gigabytes)
+            reader = Snapshots(
+                self.source, self.channels, 0 if self.stage_to else self.memory_gigabytes, names=self.names
+            )
             training, held_out = self._split(reader.snapshots)
         statistics = shared_statistics(reader, training, known)
         if known is None and self.statistics is not None:

@@ -3,7 +3,7 @@
 import importlib
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -238,14 +238,19 @@ def _name(cls: type) -> str:
 def _plain(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         parts = {part.name: _plain(getattr(value, part.name)) for part in fields(value)}
-        return {"class": _name(type(value)), **parts}
+        # A mapping of nothing says nothing, and a run that was described before there was one is the same run.
+        return {"class": _name(type(value)), **{name: part for name, part in parts.items() if part != {}}}
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    raise TypeError(f"a run holds {value!r}; its parts must be dataclasses, numbers, text or sequences of them")
+    raise TypeError(
+        f"a run holds {value!r}; its parts must be dataclasses, numbers, text, or sequences or mappings of them"
+    )
 
 
 def _rebuilt(value: Any, allowed: dict[str, type]) -> Any:
@@ -253,6 +258,8 @@ def _rebuilt(value: Any, allowed: dict[str, type]) -> Any:
         return tuple(_rebuilt(item, allowed) for item in value)
     if not isinstance(value, dict):
         return value
+    if "class" not in value:
+        return {key: _rebuilt(item, allowed) for key, item in value.items()}
     name = value.get("class", "")
     parts = {key: _rebuilt(item, allowed) for key, item in value.items() if key != "class"}
     if name in allowed:

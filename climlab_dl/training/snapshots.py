@@ -3,7 +3,7 @@
 Where a field has a gap the network sees the field's mean, and the pixel counts neither for statistics nor loss.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +30,8 @@ class Snapshots:
         Names of the fields, in order.
     memory_gigabytes
         Archives up to this size are read at once and kept in memory.
+    names
+        What variables are called here, as for :func:`climlab_dl.climate.archive.open`.
 
     Raises
     ------
@@ -39,9 +41,15 @@ class Snapshots:
         If a file cannot be read.
     """
 
-    def __init__(self, source: str | Path | Sequence[str | Path], channels: Sequence[str], memory_gigabytes: float):
+    def __init__(
+        self,
+        source: str | Path | Sequence[str | Path],
+        channels: Sequence[str],
+        memory_gigabytes: float,
+        names: Mapping[str, str | None] | None = None,
+    ):
         self.source, self.channels = source, tuple(channels)
-        self.snapshots = _opened(source, self.channels)
+        self.snapshots = _opened(source, self.channels, names)
         self.shape = (len(self.channels), *self.snapshots[self.channels[0]].shape[1:])
         self.mean, self.std = Statistics.empty(self.channels).scale(2)
         self._fields = Straight.of(self.snapshots, self.channels)
@@ -157,8 +165,10 @@ class StagedSnapshots:
         return self.snapshots.describe(self.training[index])
 
 
-def _opened(source: str | Path | Sequence[str | Path], channels: Sequence[str]) -> xr.Dataset:
-    opened = archive.open(source)
+def _opened(
+    source: str | Path | Sequence[str | Path], channels: Sequence[str], names: Mapping[str, str | None] | None
+) -> xr.Dataset:
+    opened = archive.open(source, names=names)
     if MASK not in opened:
         raise ValueError(
             f"the archive {source} has no masks to learn from; label it and save it with them: "

@@ -10,6 +10,9 @@ import tqdm
 import xarray as xr
 
 from climlab_dl import archive, heuristics, synthetic, volumes
+from climlab_dl.training.climate_archive import ClimateArchive
+from climlab_dl.training.folder import RunFolder
+from climlab_dl.training.run import Run
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +64,46 @@ def test_a_name_can_be_given_in_the_shell(run, planted, tmp_path):
     assert list(archive.open(tmp_path / "b.nc")) == ["TMQ"]
     said = run("check", tmp_path / "a.nc", "--names", "TMQQ", code=2).stderr
     assert said == "climlab-dl: --names TMQQ: expected THEIRS=OURS, e.g. tcw=TMQ\n"
+
+
+@pytest.fixture
+def theirs(planted, tmp_path):
+    """Labelled files in which water vapour has a name that nobody knows."""
+    renamed = planted.rename(TMQ="soup")
+    renamed["soup"].attrs = {"units": "kg m-2"}
+    renamed.to_netcdf(tmp_path / "theirs.nc")
+    return tmp_path / "theirs.nc"
+
+
+def test_statistics_of_a_variable_under_a_name_of_ones_own(run, theirs):
+    def channels(*options):
+        return {row["channel"] for row in json.loads(run("stats", theirs, "--json", *options).stdout)}
+
+    assert channels("--names", "soup=TMQ") - channels() == {"TMQ"}
+
+
+def test_a_map_of_a_variable_under_a_name_of_ones_own(run, theirs, tmp_path):
+    xr.open_dataset(theirs)[["mask"]].rename(mask="classes").to_netcdf(tmp_path / "masks.nc")
+    draw = ("map", theirs, "--channel", "TMQ", "--time", "0", "--out", tmp_path / "map.png")
+    assert "TMQ" in run(*draw, code=1).stderr
+    run(*draw, "--names", "soup=TMQ")
+    first = (tmp_path / "map.png").read_bytes()
+    run(*draw, "--mask", tmp_path / "masks.nc", "--names", "soup=TMQ", "classes=mask")
+    assert (tmp_path / "map.png").read_bytes() == first
+
+
+def test_a_training_on_a_variable_under_a_name_of_ones_own(run, theirs, cube, tmp_path, monkeypatch):
+    monkeypatch.setattr("climlab_dl.parallel.memory.keep_freed", lambda: True)
+    learn = ("train", theirs, "--folder", tmp_path / "run")
+    steps = ("small-deeplab", "--steps", 1, "--batch-size", 1)
+    assert "pass --names your_name=TMQ." in run(*learn, *steps, code=1).stderr
+    run("train", theirs, "--names", "soup=TMQ", "--folder", tmp_path / "run", *steps)
+    data = Run.from_json(RunFolder(tmp_path / "run").described()).data
+    assert isinstance(data, ClimateArchive)
+    assert data.names == {"soup": "TMQ"}
+    assert "TMQ" in data.held_out_snapshots()
+    words = ("train", cube, "--names", "a=b", "--folder", tmp_path / "other", "small-cosmoflow")
+    assert "--names is for climate" in run(*words, code=2).stderr
 
 
 def test_check_reports_on_volumes(run, records, tmp_path):
@@ -190,6 +233,10 @@ def test_storms_of_masks_that_lie_apart_are_described_by_the_fields(run, planted
     assert "--fields FILES" in done.stderr
     assert done.stderr.count("\n") == 1
     assert {"min_psl_hPa", "max_wind_m_s", "max_tmq_kg_m2", "saffir_simpson"} <= set(apart[0])
+    planted[["mask"]].rename(mask="classes").to_netcdf(tmp_path / "classes.nc")
+    planted.drop_vars("mask").rename(TMQ="soup").to_netcdf(tmp_path / "theirs.nc")
+    named = ("--fields", tmp_path / "theirs.nc", "--names", "classes=mask", "soup=TMQ")
+    assert json.loads(run("events", tmp_path / "classes.nc", *named, "--json").stdout) == together
     first = tmp_path / "fields/0.nc"
     assert "one of the inputs" in run("events", tmp_path / "masks", "--fields", first, "--csv", first, code=2).stderr
     assert "time" in run("events", tmp_path / "masks", "--fields", first, "--json", code=1).stderr

@@ -75,7 +75,7 @@ def test_the_low_end_of_a_prior_comes_first(run, wrong):
     ("python", "verb", "shell"),
     [
         ("pass names={'tcw': 'TMQ'} to archive.open.", "label", "pass --names tcw=TMQ."),
-        ("pass names={'tcw': 'TMQ'} to archive.open.", "stats", "pass --names tcw=TMQ to climlab-dl convert."),
+        ("pass names={'tcw': 'TMQ'} to archive.open.", "tour", "pass --names tcw=TMQ to climlab-dl convert."),
         ("leave it out with names={'their name': None}.", "check", "leave it out with --names 'their name='."),
         ("with Universes(redshifts=(0.0,))", "infer", "with --data.redshifts 0.0"),
         ("with Universes(redshifts=(0, 1.5))", "infer", "with --data.redshifts 0 1.5"),

@@ -37,6 +37,14 @@ def test_every_part_of_a_run_survives_json():
     assert Run.from_json(run.to_json()) == run
 
 
+def test_names_of_variables_survive_json_and_none_are_as_before_there_were_any():
+    run = runs.small_deeplab("x")
+    named = replace(run, data=replace(run.data, names={"tcw": "TMQ", "junk": None}))
+    assert Run.from_json(named.to_json()) == named
+    assert differences(run.to_json(), named.to_json()) == ["data"]
+    assert '"names"' not in run.to_json()
+
+
 def test_json_does_not_load_code_that_it_names(tmp_path):
     text = runs.small_deeplab("x").to_json()
     for name in ("os.system", "climlab_dl.training.checkpoint.load", "tests.Evil", "climlab_dl.training.run._name", ""):
