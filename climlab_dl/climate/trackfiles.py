@@ -44,7 +44,8 @@ def to_netcdf(table: pd.DataFrame, path: str | Path) -> Path:
     table
         From `climlab_dl.events.find`, all rows or some.
     path
-        The NetCDF file. The calendar, the units and missing values are kept; `climlab_dl.events.read_tracks` reads it.
+        The NetCDF file. The calendar, the units, missing values and columns of text, such as a basin, are kept;
+        `climlab_dl.events.read_tracks` reads it.
 
     Raises
     ------
@@ -80,12 +81,18 @@ def to_netcdf(table: pd.DataFrame, path: str | Path) -> Path:
 
 
 def _variable(name: str, column: pd.Series) -> xr.Variable:
-    """Give a column as a variable along ``obs``, with its unit; missing integers are the lowest one."""
+    """Give a column as a variable along ``obs``, with its unit.
+
+    Missing integers are the lowest one, missing text is empty.
+    """
     attrs: dict[str, Any] = {"long_name": name.replace("_", " ")}
     if name in _STANDARD_NAMES:
         attrs["standard_name"] = _STANDARD_NAMES[name]
     if name == "time":
         return xr.Variable("obs", column.to_numpy(), attrs)
+    if pd.api.types.infer_dtype(column, skipna=True) in ("string", "categorical", "empty"):
+        text = column.astype(object).where(column.notna(), "")
+        return xr.Variable("obs", text.to_numpy(str), attrs)
     endings = [ending for ending in _UNITS if name.endswith(ending)]
     attrs["units"] = _UNITS[max(endings, key=len)] if endings else "1"
     if column.dtype == bool:

@@ -83,6 +83,9 @@ def _read_cf(path: Path) -> pd.DataFrame:
 
 def _column(variable: xr.DataArray) -> pd.Series:
     values = variable.values
+    if pd.api.types.infer_dtype(values) in ("string", "empty"):
+        text = pd.Series(values, dtype="str")
+        return text.mask(text == "")
     if variable.attrs.get("flag_meanings") == "no yes":
         return pd.Series(values.astype(bool))
     missing = variable.attrs.get("_FillValue")

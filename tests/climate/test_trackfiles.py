@@ -2,6 +2,7 @@
 # pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportCallIssue=false, reportIndexIssue=false
 # pyright: reportGeneralTypeIssues=false, reportOperatorIssue=false
 
+import netCDF4
 import numpy as np
 import pandas as pd
 import pytest
@@ -34,6 +35,24 @@ def test_cf_trajectories_come_back_as_the_table(tmp_path, calendar):
     back = events.read_tracks(path)
     expected = table.sort_values(["track", "event"]).reset_index(drop=True)
     pd.testing.assert_frame_equal(back[expected.columns.tolist()], expected)
+
+
+def test_text_of_a_table_comes_back_from_cf_trajectories(tmp_path):
+    table = events.find(*storms())
+    table["basin"] = events.basin(table["lat"], table["lon"])
+    table["name"] = pd.Series(["Ágnes", None, "", "two words"], dtype="str")
+    table["unnamed"] = pd.Series([None] * len(table), dtype="str")
+    table["rule"] = pd.Categorical(["kurth", "teca", "kurth", "kurth"])
+    path = events.to_netcdf(table, tmp_path / "tracks.nc")
+    back = events.read_tracks(path)
+    expected = table.sort_values(["track", "event"]).reset_index(drop=True)
+    expected["name"] = expected["name"].mask(expected["name"] == "")  # no text is a text that is missing
+    expected["rule"] = expected["rule"].astype("str")
+    pd.testing.assert_frame_equal(back[expected.columns.tolist()], expected)
+    assert {"NA", "SA"} & set(back["basin"])
+    with netCDF4.Dataset(path) as file:
+        assert file["basin"].dtype is str
+        assert "units" not in file["basin"].ncattrs()
 
 
 def test_cf_trajectories_are_a_contiguous_ragged_array(tmp_path):
