@@ -8,14 +8,13 @@ import os
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from climlab_dl.plot import canvas
+from climlab_dl.plot import canvas, saving
 
 if TYPE_CHECKING:
-    from bokeh.model import Model
     from cartopy.crs import Projection
 
 RESOLUTIONS = ("110m", "50m")
@@ -54,8 +53,8 @@ def setup() -> None:
     setattr(pn.config, "inline", True)  # noqa: B010  (a property, to type checkers)
     # GeoViews sends Panel's scripts with its own; pn.extension besides would send the same three megabytes again.
     gv.extension("bokeh", inline=True, logo=False)
-    if _inline_styles not in Viewable._preprocessing_hooks:
-        Viewable._preprocessing_hooks.append(_inline_styles)
+    if saving.inline_styles not in Viewable._preprocessing_hooks:
+        Viewable._preprocessing_hooks.append(saving.inline_styles)
     _show_figures()
     pd.set_option("display.float_format", tables.number)
 
@@ -67,16 +66,6 @@ def _show_figures() -> None:
 
     if get_ipython() is not None:
         set_matplotlib_formats("png")
-
-
-def _inline_styles(shown: Any, root: "Model", *_: Any) -> None:
-    """Put Panel's style sheets into the page: HoloViews leaves links to Panel's server even when told `inline`."""
-    from bokeh.models import UIElement
-    from panel.io.notebook import patch_inline_stylesheets
-
-    for model in root.select({"type": UIElement}):
-        assert isinstance(model, UIElement)
-        patch_inline_stylesheets(model)
 
 
 @lru_cache(maxsize=32)

@@ -6,7 +6,6 @@ answers without a kernel. An archive too large to be put into a page is read sna
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +14,7 @@ import pandas as pd
 import xarray as xr
 
 from climlab_dl.climate.fields import CLASSES
-from climlab_dl.files import write_text
-from climlab_dl.plot import canvas, layers, styles
+from climlab_dl.plot import canvas, layers, saving, styles
 from climlab_dl.plot.frames import Frames, missing_before
 from climlab_dl.words import counted
 
@@ -141,22 +139,12 @@ class Explorer:
         ValueError
             The snapshots are too many for a page.
         """
-        from bokeh.embed import components
-        from bokeh.resources import Resources
-
         if self.live:
             raise ValueError(
                 f"{counted(len(self.dates), 'snapshot')} of {counted(len(self.frames.fields), 'channel')} would take "
                 f"over {PAGE_BYTES / 1e6:.0f} MB, too much for one page: choose some with times= and channels="
             )
-        # Not bokeh.embed.file_html: once Panel is imported, that links to files of Panel's server.
-        library = Resources(mode="inline", components=["bokeh", "bokeh-widgets", "bokeh-tables"]).js_raw
-        script, body = components(self.layout())
-        scripts = "\n".join(f"<script>{source}</script>" for source in library)
-        path = Path(path)
-        words = {"title": escape(self.title()), "said": escape(self.in_words())}
-        write_text(path, _PAGE.format(**words, scripts=scripts, body=body, script=script))
-        return path
+        return saving.layout(self.layout(), path, title=self.title(), said=self.in_words())
 
     def title(self) -> str:
         """Name the map in as few words as a browser's tab has room for: its classes, else its channels; its times."""
@@ -288,13 +276,3 @@ def _steps(times: int | slice | Sequence[int], there: int) -> np.ndarray:
 def _values(data: dict[str, Any], name: str) -> np.ndarray:
     """Unpack a field's snapshots, (time, cell)."""
     return layers.unpack(data[name], data[f"{name} offset"], data[f"{name} scale"])
-
-
-_PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head><meta charset="utf-8"><title>{title}</title>
-{scripts}
-</head>
-<body><main aria-label="{said}">{body}</main>{script}</body>
-</html>
-"""

@@ -5,6 +5,7 @@
     posteriors.volume(volume)
     posteriors.static(draws, truth=volume.parameters, path="corner.png")
     posteriors.calibration(checked), posteriors.predicted(checked)
+    posteriors.save(posteriors.corner(draws), "corner.html")
 
 The brushing is done by the page itself, so it works in a saved notebook without a kernel.
 """
@@ -21,12 +22,13 @@ from climlab_dl.plot.brushing import Brush
 from climlab_dl.plot.calibrated import calibration, predicted
 from climlab_dl.plot.cubes import volume, volume_static
 from climlab_dl.plot.parameters import COLORS, label
+from climlab_dl.plot.saving import save
 from climlab_dl.plot.spectra import power
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["calibration", "corner", "label", "power", "predicted", "static", "volume", "volume_static"]
+__all__ = ["calibration", "corner", "label", "power", "predicted", "save", "static", "volume", "volume_static"]
 
 Draws = pd.DataFrame | Mapping[str, pd.DataFrame]
 Span = Literal["prior", "draws"]

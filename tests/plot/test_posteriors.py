@@ -84,11 +84,7 @@ def test_the_static_twin_is_written_whole(draws, tmp_path):
 @pytest.mark.browser
 @pytest.mark.slow
 def test_brushing_one_panel_moves_histograms_and_table_without_a_kernel(draws, tmp_path, browser):
-    import holoviews as hv
-    from bokeh.resources import INLINE
-
-    page_file = tmp_path / "corner.html"
-    hv.save(posteriors.corner(draws, truth=TRUTH), page_file, resources=INLINE)  # pyright: ignore[reportArgumentType]
+    page_file = posteriors.save(posteriors.corner(draws, truth=TRUTH), tmp_path / "corner.html")
     page = browser.new_context(offline=True, viewport={"width": 1200, "height": 850}).new_page()
     faults: list[str] = []
     page.on("pageerror", lambda error: faults.append(str(error)))
