@@ -106,7 +106,7 @@ def _opened(
                 f"names={{{theirs!r}: {ours!r}}}: no field is called {ours!r}. "
                 f"Expected {', '.join(FIELDS)}, or {', '.join(FAMILIES)} on levels, or {MASK!r}."
             )
-    found = paths(source)
+    found = paths(source) if problems is None else _there(source, problems)
     with ExitStack() as files:
         parts = read(found, names, files, problems)
         if not parts:
@@ -156,6 +156,19 @@ def paths(source: Source) -> list[Path]:
             return [file for p in found for file in paths(p)]
         raise FileNotFoundError(f"Nothing matches {path} (searched from {Path.cwd()}).")
     raise FileNotFoundError(f"There is no {path} (searched from {Path.cwd()}).")
+
+
+def _there(source: Source, problems: list[str]) -> list[Path]:
+    """List the files of those sources that are there, and say which are not."""
+    found = []
+    for one in [source] if isinstance(source, str | Path) else source:
+        try:
+            found += paths(one)
+        except FileNotFoundError as error:
+            problems.append(str(error))
+    if not found:
+        raise FileNotFoundError(problems.pop() if problems else "no files are named")
+    return list(dict.fromkeys(found))
 
 
 def _within(folder: Path) -> list[Path]:

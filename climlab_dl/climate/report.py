@@ -21,6 +21,9 @@ from climlab_dl.climate.grid import Grid
 from climlab_dl.climate.labels import MASK
 from climlab_dl.words import counted
 
+_SHOWN = 5
+"""How many gaps in time are printed; JSON has all."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
@@ -40,6 +43,8 @@ class Report:
         The commonest time between two snapshots.
     gaps : tuple of str
         Times at which a snapshot is missing, by that step.
+    holes : tuple of str
+        A clause for each stretch of such times: how long it is, and the files on both sides.
     fields : DataFrame
         A row per field: ``unit``, ``lowest``, ``highest``, ``missing`` (share of NaN), ``possible_from``,
         ``possible_to``, ``ok``.
@@ -63,6 +68,7 @@ class Report:
     snapshots: int = 0
     step: str = ""
     gaps: tuple[str, ...] = ()
+    holes: tuple[str, ...] = ()
     fields: pd.DataFrame = field(default_factory=pd.DataFrame)
     classes: dict[str, float] = field(default_factory=dict)
     lacking: tuple[str, ...] = ()
@@ -89,7 +95,9 @@ class Report:
     def _verdict(self) -> str:
         if not self.ok:
             return f"{len(self.problems)} problem(s)"
-        return f"readable; {counted(len(self.lacking), 'field')} lacking" if self._sought else "as it should be"
+        lacking = [f"{counted(len(self.lacking), 'field')} lacking"] if self._sought else []
+        missing = [f"{counted(len(self.gaps), 'snapshot')} missing"] if self.gaps else []
+        return "; ".join(["readable", *missing, *lacking]) if missing or lacking else "as it should be"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain types throughout, for JSON; fields as a list of rows."""
@@ -116,14 +124,17 @@ class Report:
                 f"Then pass names={{'THEIRS': {first!r}}}."
             )
         if self.snapshots:
-            gaps = f", {len(self.gaps)} missing (first {self.gaps[0]})" if self.gaps else ", none missing"
+            gaps = f", {len(self.gaps)} missing:" if self.gaps else ", none missing"
             lines += [
                 f"  files      {self.files}",
                 f"  grid       {self.grid}",
                 f"  calendar   {self.calendar}",
                 f"  times      {self.snapshots}, {self.times[0]} to {self.times[1]}"
                 + (f", every {self.step}{gaps}" if self.step else ""),
+                *(f"             {hole}" for hole in self.holes[:_SHOWN]),
             ]
+            if (more := len(self.holes) - _SHOWN) > 0:
+                lines.append(f"             and {counted(more, 'gap')} more")
         if self.classes:
             lines.append("  mask       " + ", ".join(f"{name} {share:.3%}" for name, share in self.classes.items()))
         if self.lacking:
@@ -153,13 +164,14 @@ def survey(source: str, fields: xr.Dataset, problems: Sequence[str] = ()) -> Rep
     names = [name for name in map(str, fields.data_vars) if name in FIELDS]
     extremes = {name: _Extremes(name) for name in names}
     counts = np.zeros(len(CLASSES) + 1, np.int64)
+    unread: dict[str, list[str]] = {}
     when = _clocks(fields)
     for i, file in enumerate(tqdm(files, desc="checking", unit="snapshot", delay=2, leave=False)):
         snapshot = fields.isel(time=i)
         try:
             values = snapshot[names].compute(scheduler=get_sync)
         except OSError as error:  # one damaged block does not take away the report on all else
-            problems.append(str(error))
+            unread.setdefault(str(error), []).append(when[i])
             continue
         for name in names:
             extremes[name].add(values[name].values, f"at {when[i]} in {file}")
@@ -170,6 +182,7 @@ def survey(source: str, fields: xr.Dataset, problems: Sequence[str] = ()) -> Rep
             except (OSError, ValueError) as error:
                 problems.append(str(error))
     rows, all_of_them = {}, counted(len(files), "snapshot")
+    problems += [f"{said} ({len(at)} of {all_of_them}, first at {at[0]})" for said, at in unread.items()]
     for name, seen in extremes.items():
         known = FIELDS[name]
         found = [f"{seen.problem} ({seen.wrong} of {all_of_them}, first {seen.first})"] if seen.wrong else []
@@ -186,7 +199,7 @@ def survey(source: str, fields: xr.Dataset, problems: Sequence[str] = ()) -> Rep
             "possible_to": known.limits[1],
             "ok": not found,
         }
-    step, gaps = _gaps(fields)
+    step, gaps, holes = _gaps(fields)
     lacking = [name for name in CAM5 if name not in fields]
     unrecognised = str(fields.attrs.get("unrecognised", "")).split()
     shares = dict(zip(("unlabelled", *CLASSES), counts / max(counts.sum(), 1), strict=True))
@@ -199,6 +212,7 @@ def survey(source: str, fields: xr.Dataset, problems: Sequence[str] = ()) -> Rep
         snapshots=fields.sizes["time"],
         step=step,
         gaps=gaps,
+        holes=holes,
         fields=pd.DataFrame.from_dict(rows, orient="index"),
         classes={name: float(share) for name, share in shares.items()} if counts.sum() else {},
         lacking=tuple(lacking) if len(lacking) < len(CAM5) else (),
@@ -252,19 +266,22 @@ class _Extremes:
                 self.problem, self.first = problem, place
 
 
-def _gaps(fields: xr.Dataset) -> tuple[str, tuple[str, ...]]:
-    """Commonest step between snapshots, and the times that are missing by it."""
+def _gaps(fields: xr.Dataset) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    """Commonest step between snapshots, the times that are missing by it, and between which files they are."""
     if fields["time"].dtype.kind not in "MO" or fields.sizes["time"] < 3:
-        return "", ()
+        return "", (), ()
     when = [t.to_pydatetime() if isinstance(t, pd.Timestamp) else t for t in fields["time"].to_index()]
     ahead = [b - a for a, b in pairwise(when) if b > a]  # a next run of the model starts over
     if not ahead:
-        return "", ()
-    step = mode(ahead)
-    missing = [
-        (a + k * step).strftime(_CLOCK) for a, b in pairwise(when) if b > a for k in range(1, round((b - a) / step))
-    ]
-    return f"{step.total_seconds() / 3600:g} h", tuple(missing)
+        return "", (), ()
+    step, missing, holes = mode(ahead), [], []
+    for (a, before), (b, after) in pairwise(zip(when, fields.encoding["files"], strict=True)):
+        times = [(a + k * step).strftime(_CLOCK) for k in range(1, round((b - a) / step))] if b > a else []
+        if times:
+            stretch = times[0] if len(times) == 1 else f"{len(times)} from {times[0]} to {times[-1]}"
+            holes.append(f"{stretch}, " + (f"within {before}" if before == after else f"between {before} and {after}"))
+        missing += times
+    return f"{step.total_seconds() / 3600:g} h", tuple(missing), tuple(holes)
 
 
 def _table(rows: pd.DataFrame) -> str:

@@ -9,7 +9,7 @@ import pytest
 from climlab_dl import archive
 
 
-def test_the_sample_archive_is_as_it_should_be(sample):
+def test_the_sample_archive_is_readable_with_its_gap(sample):
     report = archive.check(sample)
     assert report.ok
     assert report.problems == ()
@@ -23,9 +23,12 @@ def test_the_sample_archive_is_as_it_should_be(sample):
     assert row["lowest"] == pytest.approx(float(fields.TMQ.min()))
     assert row["missing"] == 0
     text = str(report)
-    assert "as it should be" in text
+    assert text.splitlines()[0].endswith("sample: readable; 5 snapshots missing")
     assert "96 x 192 (-88.5722..88.5722 N, 0..358.125 E)" in text
-    assert "5 missing (first 2001-08-09 06:00)" in text
+    before, after = sample / "gcm_t63_2001-08-04T06.nc", sample / "gcm_t63_2001-08-14T06.nc"
+    stretch = "5 from 2001-08-09 06:00 to 2001-08-13 06:00"
+    assert report.holes == (f"{stretch}, between {before} and {after}",)
+    assert f"every 24 h, 5 missing:\n             {stretch}, between" in text
 
 
 def test_it_is_plain_types_for_json(sample):
@@ -208,6 +211,44 @@ def test_a_damaged_block_in_one_of_many_files_leaves_the_report_on_the_others(sa
             path.write_bytes(spoilt)
     report = archive.check(tmp_path)
     (problem,) = report.problems
-    assert "1.nc" in problem
+    assert f"{tmp_path / '1.nc'} cannot be read" in problem
+    assert problem.endswith("(1 of 3 snapshots, first at 2001-08-14 12:00)")
     assert (report.files, report.snapshots) == (3, 3)
     assert report.fields.loc["TMQ", "highest"] == pytest.approx(float(fields.TMQ.isel(time=[0, 2]).max()))
+
+
+@pytest.fixture
+def week(sample, tmp_path):
+    """Seven files of a snapshot each, six hours apart from 14 August 06:00."""
+    fields = archive.open(sample)[["TMQ", "PSL"]].isel(time=slice(40, 47), lat=slice(9), lon=slice(9)).compute()
+    return [archive.save(fields.isel(time=[i]), tmp_path / f"{i}.nc") for i in range(7)]
+
+
+@pytest.mark.parametrize("ending", ["empty", "half", "gone"])
+def test_a_file_in_the_middle_that_cannot_be_read_is_named_with_the_gap_that_it_leaves(week, ending):
+    middle = week[3]
+    whole = middle.read_bytes()
+    said = {
+        "empty": f"{middle} is empty",
+        "half": f"{middle} cannot be read: it is trunc",
+        "gone": f"There is no {middle}",
+    }
+    middle.unlink() if ending == "gone" else middle.write_bytes(whole[: len(whole) // 2 if ending == "half" else 0])
+    report = archive.check(week)
+    (problem,) = report.problems
+    assert problem.startswith(said[ending])
+    assert (report.files, report.snapshots, report.gaps) == (6, 6, ("2001-08-15 00:00",))
+    assert report.holes == (f"2001-08-15 00:00, between {week[2]} and {week[4]}",)
+    assert not report.ok
+
+
+def test_a_file_that_is_missing_without_a_word_is_a_gap_between_its_neighbours(week, tmp_path):
+    for i in (2, 3, 5):
+        week[i].unlink()
+    report = archive.check(tmp_path)
+    assert report.ok
+    assert str(report).splitlines()[0] == f"{tmp_path}: readable; 3 snapshots missing"
+    assert report.holes == (
+        f"2 from 2001-08-14 18:00 to 2001-08-15 00:00, between {week[1]} and {week[4]}",
+        f"2001-08-15 12:00, between {week[4]} and {week[6]}",
+    )

@@ -38,6 +38,8 @@ def kind_of(path: Path) -> Kind:
         return "classic"
     if start[:4] == b"GRIB":
         return "grib"
+    if not start:
+        raise OSError(f"{path} is empty. Copy or download it again, or leave it out.")
     raise OSError(
         f"{path} is none of NetCDF, HDF5, Zarr and GRIB (it begins with {start!r}); a text file or a failed download? "
         "(Tables of tracks are for events.read_tracks.)"
