@@ -36,6 +36,10 @@ Span = Literal["prior", "draws"]
 TRUTH, PRIOR = "#111111", "#888888"
 # A panel's side in screen pixels, and how many draws are dots in it.
 SIDE, DOTS = 190, 3000
+# The number at an axis's end reaches half its width beyond the panel, and five numbers or more of five digits each
+# would run into one another.
+_ROOM = {"frame_width": SIDE, "frame_height": SIDE, "border": 22}
+_FEW_NUMBERS = {"xticks": 4, **_ROOM}
 
 
 def corner(
@@ -89,7 +93,7 @@ def corner(
                 if place == (0, -1):
                     panels.append(_table(hv, brush, tables, names))
                 elif place == (1, -1) and powers:
-                    panels.append(spectra.panel(brush, truth, middle).opts(frame_width=SIDE, frame_height=SIDE))
+                    panels.append(spectra.panel(brush, truth, middle).opts(**_ROOM))
                 elif place == (1, -1):
                     panels.append(spectra.absent(names).opts(width=SIDE, height=SIDE))
                 else:
@@ -127,8 +131,8 @@ def _pair(
         box *= hv.VLine(truth[across]).opts(color=TRUTH, line_width=1, line_dash="dashed")
     if truth and below in truth:
         box *= hv.HLine(truth[below]).opts(color=TRUTH, line_width=1, line_dash="dashed")
-    size = {"frame_width": SIDE, "frame_height": SIDE, "active_tools": ["box_select"]}
-    return box.opts(xlim=limits[across], ylim=limits[below], show_legend=False, **size)
+    look = {"active_tools": ["box_select"], "show_legend": False, **_FEW_NUMBERS}
+    return box.opts(xlim=limits[across], ylim=limits[below], **look)
 
 
 def _histogram(hv: Any, brush: Brush, dotted: Any, name: str, limits: Any, truth: Any, prior: Any) -> Any:
@@ -150,7 +154,7 @@ def _histogram(hv: Any, brush: Brush, dotted: Any, name: str, limits: Any, truth
         box *= hv.Curve(flat, dim, density).opts(color=PRIOR, line_width=1, line_dash="dotted")
     if truth and name in truth:
         box *= hv.VLine(truth[name]).opts(color=TRUTH, line_width=1, line_dash="dashed")
-    return box.opts(frame_width=SIDE, frame_height=SIDE, xlim=limits[name], yticks=3, show_legend=False)
+    return box.opts(xlim=limits[name], yticks=3, show_legend=False, **_FEW_NUMBERS)
 
 
 def _table(hv: Any, brush: Brush, tables: Any, names: list[str]) -> Any:

@@ -65,6 +65,21 @@ def test_the_axes_of_draws_do_not_go_beyond_the_prior():
     assert outside.get_xlim() == pytest.approx((0.1, 0.5), abs=1e-3)
 
 
+def test_numbers_at_the_axes_of_a_corner_have_room(draws):
+    import holoviews as hv
+    from bokeh.models import BasicTicker, Plot
+
+    panels = list(hv.render(posteriors.corner(draws[["Omega_m", "sigma_8"]])).select({"type": Plot}))
+    assert len(panels) == 3
+    for panel in panels:
+        # "0.9625" is 37 pixels wide at Bokeh's 11, of which half lies beyond the frame if it stands at its end.
+        assert panel.min_border_right >= 19
+        # Bokeh takes up to one and a half times as many: 6 of "0.95", 26 pixels each, fit below 190, not 9 of them.
+        ticker = panel.below[0].ticker
+        assert isinstance(ticker, BasicTicker)
+        assert ticker.desired_num_ticks == 4
+
+
 def test_tables_that_cannot_be_shown_are_refused(draws):
     with pytest.raises(ValueError, match="no draws"):
         posteriors.corner(draws.iloc[:0])
