@@ -1,6 +1,8 @@
 """The program that the verbs belong to, how they take files and numbers, and how they refuse wrong use."""
 
+import inspect
 import math
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -23,8 +25,10 @@ class Program(SubcommandApp):
         """Register a function as a verb, which is described by the first line of its docstring."""
 
         def register(function: Callable[..., Any]) -> Callable[..., Any]:
-            verb = name or function.__name__
-            self.verbs[verb] = (function.__doc__ or "").splitlines()[0]
+            verb, text = name or function.__name__, inspect.getdoc(function) or ""
+            self.verbs[verb] = text.splitlines()[0]
+            # Help is broken where the terminal ends, and not where the source's lines do.
+            function.__doc__ = re.sub(r"\n {8,}(?=\S)", " ", text)
             super(Program, self).command(name=verb, **options)(function)
             return function
 
@@ -32,7 +36,7 @@ class Program(SubcommandApp):
 
 
 app = Program()
-Files = Positional[tuple[str, ...]]
+Files = Annotated[Positional[tuple[str, ...]], arg(metavar="FILES")]
 AsJson = Annotated[bool, arg(name="json")]
 Names = Annotated[
     tuple[str, ...],

@@ -32,7 +32,7 @@ def check(files: Files, /, *, names: Names = (), as_json: AsJson = False) -> Non
     """Report on files before long work; exit 1 if one is wrong.
 
     Climate: grid, calendar, missing times, extremes of each field, share of each class. Volumes of the universe
-    (TFRecord, HDF5): counts and parameters.
+    (TFRecord, HDF5, Zarr): counts and parameters.
 
     Example: climlab-dl check "cam5/*.nc"
 

@@ -36,8 +36,9 @@ def draw(
         out: ``*.png``, ``*.pdf`` or ``*.svg`` for a picture of one time, ``*.html`` for a page with all times, or as
             many as it can hold, ``*.gif`` or ``*.mp4`` for an animation.
         mask: Files of the mask that ``climlab-dl detect`` made; by default the mask in the files, if any.
-        channel: Which fields; the first one is drawn. By default TMQ, or what comes first. Of what ``climlab-dl
-            detect`` wrote also entropy, mutual_information, and by class such as probability_of_river.
+        channel: Which fields: a page offers them all, a picture is of the first. By default a page offers every field
+            and a picture is of TMQ, IVT or what comes first. Of what ``climlab-dl detect`` wrote also entropy,
+            mutual_information, and by class such as probability_of_river.
         time: Of a picture: a position, or a date such as 2001-08-14T06; by default the first.
         wind: Draw the wind at 850 hPa as arrows.
         storms: Draw the storms' tracks, and under a page list the storms.
@@ -55,7 +56,8 @@ def draw(
     of_masks, of_fields = masks_apart(names) if mask else ((), names)
     fields = archive.open(source_of(files), names=renamed(of_fields))
     if set(fields) == {"mask"}:
-        over = shlex.join(["--mask", *files, *(["--storms"] if storms else []), "--out", str(out)])
+        named = ["--names", *names] if names else []
+        over = shlex.join(["--mask", *files, *named, *(["--storms"] if storms else []), "--out", str(out)])
         raise ValueError(f"these are masks only; draw them over their fields: climlab-dl map YOUR_FIELDS {over}")
     marked = archive.open(source_of(mask), names=renamed(of_masks)) if mask else fields
     if "mask" not in marked and (mask or storms):

@@ -26,6 +26,15 @@ def test_the_help_of_the_program_has_every_verb_on_one_line_of_a_terminal(run, w
     assert any(line.startswith("Exit codes: 0 done, 1 ") for line in lines)
 
 
+def test_help_is_broken_where_the_terminal_ends(run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "400")
+    lines = run("events", "--help").stdout.splitlines()
+    assert any(
+        "IVT, precipitation and scales are taken; by default what FILES hold besides the mask" in line for line in lines
+    )
+    assert any("FILES " in line and "Files with a ``mask``" in line for line in lines)
+
+
 @pytest.mark.parametrize("words", [("check",), ("check", "--json")], ids=" ".join)
 def test_who_has_read_enough_is_told_nothing(sample, words):
     verb = [PROGRAM, *words, sample / "gcm_t63_2001-08-14T06.nc"]
