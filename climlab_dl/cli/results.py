@@ -72,7 +72,7 @@ def infer(
     network: tuple[Path, ...],
     out: Path | None = None,
     draws: Annotated[Count, arg(aliases=["-n"])] = 10_000,
-    prior: tuple[str, ...] = (),
+    prior: Annotated[tuple[str, ...], arg(metavar="NAME=LOW:HIGH ...")] = (),
     seed: int = 0,
     as_json: AsJson = False,
 ) -> None:

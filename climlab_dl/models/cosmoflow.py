@@ -26,8 +26,12 @@ class CosmoFlow:
     averaged : {"last", "every"}
         With ``size=None``: average the last convolution's features, or those of every one, which are statistics of
         the universe at every scale; they are then standardised by what they are like in the training so far.
-    features, kernels, strides : tuple of int
-        Of each convolution.
+    features : tuple of int
+        Maps that each convolution makes.
+    kernels : tuple of int
+        Cells along a side of each convolution's kernel.
+    strides : tuple of int
+        Cells from one place of each convolution to the next.
     pooled : tuple of bool
         Whether each convolution is followed by pooling over 2x2x2.
     pooling : {"mean", "max"}

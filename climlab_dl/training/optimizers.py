@@ -18,7 +18,19 @@ def _check(name: str, value: float, good: bool, remedy: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Adam:
-    """Adam (Kingma & Ba 2015); ``weight_decay`` is added to the gradient."""
+    """Adam (Kingma & Ba 2015).
+
+    Parameters
+    ----------
+    learning_rate
+        Of the step, before schedule and batch size scale it.
+    betas
+        Memory of the gradient and of its square.
+    eps
+        Added to the square's root, so that nothing is divided by zero.
+    weight_decay
+        Times the weight is added to the gradient.
+    """
 
     learning_rate: float = 1e-3
     betas: tuple[float, float] = (0.9, 0.999)
@@ -41,7 +53,19 @@ class Adam:
 
 @dataclass(frozen=True, kw_only=True)
 class AdamW(Adam):
-    """Adam with weight decay apart from the gradient (Loshchilov & Hutter 2019)."""
+    """Adam with weight decay apart from the gradient (Loshchilov & Hutter 2019).
+
+    Parameters
+    ----------
+    learning_rate
+        Of the step, before schedule and batch size scale it.
+    betas
+        Memory of the gradient and of its square.
+    eps
+        Added to the square's root, so that nothing is divided by zero.
+    weight_decay
+        Times rate and weight is taken from the weight.
+    """
 
     weight_decay: float = 0.01
 
@@ -81,6 +105,17 @@ class Lamb:
     """LAMB (You et al. 2020, algorithm 2), as in MLPerf HPC DeepCAM.
 
     The step of each parameter is ``learning_rate * |w| / |u|`` times ``u = m / (sqrt(v) + eps) + weight_decay * w``.
+
+    Parameters
+    ----------
+    learning_rate
+        Of the step, before schedule and batch size scale it.
+    betas
+        Memory of the gradient and of its square.
+    eps
+        Added to the square's root, so that nothing is divided by zero.
+    weight_decay
+        Share of the weight in the step's direction.
     """
 
     learning_rate: float = 1e-3

@@ -22,8 +22,10 @@ class Precision:
         ``"fp16"`` with dynamic loss scaling (Micikevicius et al. 2018).
     on_cpu
         Compute in half precision even on a CPU that has no such arithmetic, 7 to 40 times slower.
-    initial_scale, growth_interval
-        Of the loss, for fp16: it halves on overflow and doubles after that many steps without.
+    initial_scale
+        Of the loss, for fp16, where it starts: it halves on overflow.
+    growth_interval
+        Steps without overflow after which the scale doubles.
     """
 
     kind: Literal["fp32", "tf32", "bf16", "fp16"] = "fp32"

@@ -67,19 +67,27 @@ class Run:
         Arithmetic of the network.
     exchange
         How ranks average gradients.
-    epochs, steps
-        How long: give one of them. A step is one update, by all ranks together.
+    epochs
+        How long, in passes over the training's samples: give this or steps.
+    steps
+        How long, in steps: give this or epochs. A step is one update, by all ranks together.
     batch_size
         Samples per rank and backward pass. Batch normalisation sees these alone, so that two ranks with 4 differ a
         little from one with 8; with group normalisation, or none, they agree to rounding.
     accumulate
         Backward passes per step.
-    rate_scaling, reference_batch
+    rate_scaling
         Multiply the learning rate by (global batch / ``reference_batch``), or by its square root.
+    reference_batch
+        Samples of a step for which the learning rate is meant as it is.
     clip_norm
         Bound on the norm of the whole gradient.
-    report_every, evaluate_every, checkpoint_every
-        In steps; the last step does all three.
+    report_every
+        Steps from one report to the next; the last step has one.
+    evaluate_every
+        Steps from one look at the held-out samples to the next; the last step has one.
+    checkpoint_every
+        Steps from one checkpoint to the next; the last step has one.
     keep_checkpoints
         How many of the latest to keep, beside the best.
     patience

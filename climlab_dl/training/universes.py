@@ -23,13 +23,15 @@ class Universes:
     Parameters
     ----------
     source
-        What :func:`climlab_dl.cosmology.volumes.files` takes: a folder, a glob pattern.
+        Files of volumes: a folder, at any depth, or a glob pattern.
     parameters
         Names of the parameters to find; all of the files' by default.
     redshifts
         Which of the files' redshifts to look at, in this order; all by default.
-    held_out, calibration
-        Shares of the universes that the network never trains on.
+    held_out
+        Share of the universes that neither network nor posterior learns from: scores are of these.
+    calibration
+        Share of the universes that the network never trains on, from which a posterior learns how it errs.
     at_most
         Train on the first so many of the others only, for a learning curve with one held-out part.
     log1p

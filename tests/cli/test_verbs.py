@@ -1,6 +1,7 @@
 """The verbs from the shell."""
 
 import json
+import re
 import subprocess
 import sys
 from importlib.metadata import version
@@ -214,6 +215,16 @@ def test_the_fields_of_a_runs_parts_are_options(run, tmp_path):
     verb = ("train", tmp_path / "nothing.h5", "--folder", tmp_path / "run", "small-cosmoflow", "--data.targets")
     assert "no volumes" in run(*verb, "unit", code=1).stderr
     assert "targets" in run(*verb, "other", code=2).stderr
+
+
+def test_every_option_of_a_training_on_universes_is_explained(run):
+    # Of "a, b" in a docstring the help would tell of neither.
+    said = run("train", "universes", "--folder", "run", "small-cosmoflow", "--help").stdout
+    text = "\n".join(line.strip("│| ") for line in said.splitlines())
+    options = re.split(r"\n(?=--)", text)[1:]
+    bare = [option.split()[0] for option in options if re.match(r".*\n\((default|fixed)", option)]
+    assert len(options) > 30, text[:3000]
+    assert bare == ["--schedule"]
 
 
 def test_no_verb_puts_what_it_writes_in_the_place_of_an_input(run, fields_file, tmp_path):
