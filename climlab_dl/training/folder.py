@@ -15,7 +15,6 @@
 import json
 import math
 import os
-import shutil
 import socket
 import time
 from collections.abc import Mapping
@@ -227,10 +226,6 @@ class RunFolder:
         """Delete all but the latest ``keep`` checkpoints (and ``best.pt``)."""
         for path in sorted(self.checkpoints.glob("step-*.pt"))[:-keep]:
             path.unlink()
-
-    def free_bytes(self) -> int:
-        """Space left on the folder's file system."""
-        return shutil.disk_usage(self.path).free
 
 
 def checkpoint_of(path: str | Path) -> Path:

@@ -62,6 +62,15 @@ def test_strong_hours_need_not_be_on_end():
     assert stitch(storm.assign(has_thickness=np.arange(10) > 2), Stitching.teca()).empty
 
 
+def test_tstorms_wants_a_warm_core_within_forty_degrees_and_slow_moves():
+    # 17 m/s for two days; half a degree in six hours are 220 km a day on the equator, 2.5 degrees 1,110 km.
+    storm = points(10.0, 50 + 0.5 * np.arange(10), 6 * np.arange(10), 20.0, has_warm_core=True, has_thickness=False)
+    assert len(stitch(storm, Stitching.tstorms())) == 10
+    assert stitch(storm.assign(lat=41.0), Stitching.tstorms()).empty
+    assert stitch(storm.assign(lon=50 + 2.5 * np.arange(10)), Stitching.tstorms()).empty
+    assert len(stitch(storm.assign(lon=50 + 2.5 * np.arange(10), has_thickness=True), Stitching.teca())) == 10
+
+
 def test_tempest_wants_ten_sightings_within_fifty_degrees():
     storm = points(45.0 + 1.0 * np.arange(12), 50.0, 6 * np.arange(12), 12.0)
     assert stitch(storm, Stitching.tempest()).empty  # six of twelve are within 50 degrees
