@@ -1,4 +1,4 @@
-"""Fields seen sharply: how far one stands from a threshold or above its surroundings, in steps that a network can tell.
+"""Fields seen sharply: how far one stands from the threshold of a rule, in steps that a network can tell.
 
 What decides in a rule may be a hundredth of a field's spread over the globe: 0.1 K of a warm core where temperature
 spreads by 12 K, 21 kg/m2 of vapour or 22. In bfloat16, with 256 steps to a power of two, such a difference is lost in
@@ -6,13 +6,15 @@ the first layer. A hyperbolic tangent spends the whole range of a channel on it.
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
+from climlab_dl.climate.extrema import least_rise_everywhere
 from climlab_dl.climate.mesh import Mesh
 
-WINDOW = 9.0
-"""Degrees north to south and west to east over which the surroundings are averaged."""
+REACH = 5.0
+"""Degrees around a cell within which a field has to rise or fall."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,47 +25,34 @@ class Contrast:
     ----------
     of : tuple of str
         The fields.
+    threshold : float
+        In their unit: what becomes 0.
     width : float
-        In their unit: what becomes tanh(1) = 0.76.
-    threshold : float, optional
-        What becomes 0; by default the mean of the surroundings.
+        In their unit, too: what becomes tanh(1) = 0.76 beyond the threshold.
+    asks : {"level", "rise", "fall"}
+        For the field itself, or for how much it rises, or falls, within `REACH` of each cell along that one of eight
+        rays on which it does so least; over the seam, never over a pole.
     """
 
     of: tuple[str, ...]
+    threshold: float
     width: float
-    threshold: float | None = None
+    asks: Literal["level", "rise", "fall"] = "level"
 
     def __call__(self, mesh: Mesh, *fields: np.ndarray) -> np.ndarray:
-        """Give tanh of the departure over the width, from the fields (lat, lon)."""
-        mean = sum(fields[1:], fields[0]) / np.float32(len(fields))
-        level = surroundings(mean, mesh) if self.threshold is None else np.float32(self.threshold)
-        return np.tanh((mean - level) / np.float32(self.width))
+        """Give tanh of the departure from the threshold over the width, from the fields (lat, lon)."""
+        seen = sum(fields[1:], fields[0]) / np.float32(len(fields))
+        if self.asks != "level":
+            seen = least_rise_everywhere(seen if self.asks == "rise" else -seen, mesh, REACH)
+        return np.tanh((seen - np.float32(self.threshold)) / np.float32(self.width))
 
 
 CONTRASTS = {
-    "TMQEXCESS1": Contrast(of=("TMQDAMPED",), width=1.0, threshold=21.0),
-    "TMQEXCESS5": Contrast(of=("TMQDAMPED",), width=5.0, threshold=21.0),
-    "PSLDIP1": Contrast(of=("PSL",), width=100.0),
-    "PSLDIP5": Contrast(of=("PSL",), width=500.0),
-    "WARMCORE02": Contrast(of=("T200", "T500"), width=0.2),
-    "WARMCORE1": Contrast(of=("T200", "T500"), width=1.0),
+    "TMQEXCESS1": Contrast(of=("TMQDAMPED",), threshold=21.0, width=1.0),
+    "TMQEXCESS5": Contrast(of=("TMQDAMPED",), threshold=21.0, width=5.0),
+    "PSLRISE40": Contrast(of=("PSL",), threshold=100.0, width=40.0, asks="rise"),
+    "PSLRISE200": Contrast(of=("PSL",), threshold=100.0, width=200.0, asks="rise"),
+    "WARMCORE008": Contrast(of=("T200", "T500"), threshold=0.1, width=0.08, asks="fall"),
+    "WARMCORE04": Contrast(of=("T200", "T500"), threshold=0.1, width=0.4, asks="fall"),
 }
 """Contrasts by name; thresholds and fields are those of the default rules (`rules.Rivers.kurth`, `Cyclones.kurth`)."""
-
-
-def surroundings(field: np.ndarray, mesh: Mesh) -> np.ndarray:
-    """Mean over what is known in a box of `WINDOW` degrees around each cell; over the seam, never over a pole."""
-    known = np.isfinite(field)
-    if known.all():
-        return _boxed(field, mesh)
-    share = _boxed(known.astype(np.float64), mesh)
-    with np.errstate(invalid="ignore"):
-        return (_boxed(np.where(known, field, 0.0), mesh) / np.where(share > 1e-9, share, np.nan)).astype(field.dtype)
-
-
-def _boxed(field: np.ndarray, mesh: Mesh) -> np.ndarray:
-    from scipy.ndimage import uniform_filter1d
-
-    rows, columns = (2 * max(1, round(WINDOW / 2 / step - 0.5)) + 1 for step in (mesh.lat_step, mesh.lon_step))
-    tall = uniform_filter1d(field, rows, axis=0, mode="nearest")
-    return uniform_filter1d(tall, columns, axis=1, mode="wrap" if mesh.periodic else "nearest")

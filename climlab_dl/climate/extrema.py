@@ -37,6 +37,14 @@ def least_rise(field: np.ndarray, mesh: Mesh, cells: Cells, radius: float) -> np
     return highest.min(axis=1, initial=np.inf) - field[cells]
 
 
+def least_rise_everywhere(field: np.ndarray, mesh: Mesh, radius: float) -> np.ndarray:
+    """Give `least_rise` of every cell, (lat, lon), but that a ray of which nothing is known does not count."""
+    least = np.full(field.shape, np.nan, field.dtype)
+    for steps in mesh.rays_everywhere(field, at_least(radius, mesh)):
+        least = np.fmin(least, np.fmax.reduce(steps))
+    return least - field
+
+
 def lowest_of_neighbours(field: np.ndarray, mesh: Mesh, latitude: float) -> Cells:
     """Find the cells within ``latitude`` degrees of the equator that no cell of the eight around is below."""
     from scipy.ndimage import minimum_filter1d

@@ -142,10 +142,10 @@ _FIELDS = (
     *((name, "1", f"tanh of {what}", "", (-1, 1), (-1, 1), "") for name, what in (
         ("TMQEXCESS1", "damped water vapour's excess over 21 kg m-2, in steps of 1 kg m-2"),
         ("TMQEXCESS5", "damped water vapour's excess over 21 kg m-2, in steps of 5 kg m-2"),
-        ("PSLDIP1", "sea level pressure's departure from its surroundings, in steps of 1 hPa"),
-        ("PSLDIP5", "sea level pressure's departure from its surroundings, in steps of 5 hPa"),
-        ("WARMCORE02", "departure of T200 and T500 from their surroundings, in steps of 0.2 K"),
-        ("WARMCORE1", "departure of T200 and T500 from their surroundings, in steps of 1 K"),
+        ("PSLRISE40", "rise of sea level pressure around, beyond 100 Pa, in steps of 40 Pa"),
+        ("PSLRISE200", "rise of sea level pressure around, beyond 100 Pa, in steps of 200 Pa"),
+        ("WARMCORE008", "fall of the mean of T200 and T500 around, beyond 0.1 K, in steps of 0.08 K"),
+        ("WARMCORE04", "fall of the mean of T200 and T500 around, beyond 0.1 K, in steps of 0.4 K"),
     )),
 )
 # fmt: on

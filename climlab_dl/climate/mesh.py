@@ -1,5 +1,6 @@
 """Derivatives, windows, patches and rays on a latitude-longitude mesh; longitude wraps, latitude never."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -172,10 +173,41 @@ class Mesh:
 
     def rays(self, field: np.ndarray, lat: np.ndarray, lon: np.ndarray, reach: float) -> np.ndarray:
         """Return values along eight great circles from each point, (points, 8, steps), up to ``reach`` degrees."""
+        distance, bearings = self._along_rays(reach)
+        return self.sample(field, *destination(lat[:, None, None], lon[:, None, None], bearings[:, None], distance))
+
+    def rays_everywhere(self, field: np.ndarray, reach: float) -> Iterator[list[np.ndarray]]:
+        """Give the same along each of the eight great circles for all cells: per step one array (lat, lon).
+
+        The columns are equally far apart, so a row's cells all look the same number of rows and columns away.
+        """
+        distance, bearings = self._along_rays(reach)
+        for bearing in bearings:
+            yield [self._looked_at(field, *destination(self.lat, 0.0, bearing, away)) for away in distance]
+
+    def _looked_at(self, field: np.ndarray, lat: np.ndarray, shift: np.ndarray) -> np.ndarray:
+        """Bilinear values at a latitude for each row, and so many degrees east of each cell."""
+        row = np.interp(lat, *self._rows_by_latitude, left=np.nan, right=np.nan)
+        beyond = np.isnan(row)
+        row = np.where(beyond, 0.0, row)
+        south = np.minimum(row.astype(int), len(self.lat) - 2)
+        up = (row - south).astype(field.dtype)[:, None]
+        along = field[south] * (1 - up) + field[south + 1] * up
+        columns = shift / self.lon_step
+        whole = np.floor(columns).astype(int)[:, None]
+        right = (columns[:, None] - whole).astype(field.dtype)
+        west = np.arange(len(self.lon)) + whole
+        count = len(self.lon)
+        near, far = (np.take_along_axis(along, place % count, axis=1) for place in (west, west + 1))
+        found = near * (1 - right) + far * right
+        if not self.periodic:
+            beyond = beyond[:, None] | (west < 0) | (west + right > count - 1)
+        return np.where(beyond if beyond.ndim == 2 else beyond[:, None], np.nan, found)
+
+    def _along_rays(self, reach: float) -> tuple[np.ndarray, np.ndarray]:
+        """Degrees from the point of each step along a ray, and bearings of the eight rays."""
         steps = max(2, int(np.ceil(reach / min(self.lat_step, self.lon_step))))
-        distance = np.linspace(reach / steps, reach, steps)
-        bearing = np.arange(0.0, 360.0, 45.0)[:, None]
-        return self.sample(field, *destination(lat[:, None, None], lon[:, None, None], bearing, distance))
+        return np.linspace(reach / steps, reach, steps), np.arange(0.0, 360.0, 45.0)
 
 
 def degrees_between(lat: Any, lon: Any, lats: np.ndarray, lons: np.ndarray) -> np.ndarray:

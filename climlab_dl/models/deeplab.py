@@ -59,6 +59,9 @@ class DeepLab:
     full_resolution : bool
         The decoder ends with convolutions at full resolution over what it has so far and the input, through two
         convolutions of a quarter and a half of ``depth`` features.
+    refinements : tuple of int
+        Dilation of each of further units of two convolutions with a shortcut, at full resolution before the logits;
+        none as published. For coarse grids, on which one pixel may part a river or join two.
     linear_upsampling : bool
         Leave what `full_resolution` adds, and the transposed convolutions, without normalisation and ReLU, as the
         authors' code does.
@@ -79,6 +82,7 @@ class DeepLab:
     low_level: int = 48
     middle: int = 16
     full_resolution: bool = True
+    refinements: tuple[int, ...] = ()
     linear_upsampling: bool = True
     norm: Norm = "half"
     padding: Padding = "periodic"
@@ -91,6 +95,13 @@ class DeepLab:
         check_choice("DeepLab", "norm", self.norm, Norm)
         check_choice("DeepLab", "padding", self.padding, Padding)
         check_positive("DeepLab", width=self.width, rates=self.rates, low_level=self.low_level, middle=self.middle)
+        if self.refinements:
+            check_positive("DeepLab", refinements=self.refinements)
+        if self.refinements and (self.linear_upsampling or not self.full_resolution):
+            raise ValueError(
+                f"DeepLab.refinements is {self.refinements}, which follow the decoder's full resolution with ReLUs of "
+                "their own; give full_resolution=True and linear_upsampling=False, or no refinements."
+            )
         for field in ("width", "depth"):
             value = getattr(self, field)
             if value < 4 or value % 4:
@@ -188,8 +199,12 @@ class Decoder(nn.Module):
             convolution(depth + description.low_level, depth, 3, norm=norm, padding=padding),
             convolution(depth, depth, 3, norm=norm, padding=padding),
         )
-        head = FullResolution if description.full_resolution else Transposed
-        self.head = head(channels, depth, classes, style, doublings=1 if description.output_stride == 2 else 2)
+        doublings = 1 if description.output_stride == 2 else 2
+        if description.full_resolution:
+            refinements = description.refinements
+            self.head = FullResolution(channels, depth, classes, style, doublings=doublings, refinements=refinements)
+        else:
+            self.head = Transposed(channels, depth, classes, style, doublings=doublings)
 
     def forward(self, deep: Tensor, low_level: Tensor, fields: Tensor) -> Tensor:
         """Give logits at full resolution."""
@@ -198,9 +213,14 @@ class Decoder(nn.Module):
 
 
 class FullResolution(Recomputable):
-    """From 1/4 (or 1/2) to 1/1 by transposed convolutions; there the input joins, and two convolutions decide."""
+    """From 1/4 (or 1/2) to 1/1 by transposed convolutions; there the input joins, and two convolutions decide.
 
-    def __init__(self, channels: int, depth: int, classes: int, style: Style, *, doublings: int):
+    Or more: each of the ``refinements`` is the dilation of a further unit.
+    """
+
+    def __init__(
+        self, channels: int, depth: int, classes: int, style: Style, *, doublings: int, refinements: tuple[int, ...]
+    ):
         super().__init__()
         self.up = nn.Sequential(*(upsampling(depth, depth, **style) for _ in range(doublings)))
         self.input = nn.Sequential(
@@ -209,12 +229,26 @@ class FullResolution(Recomputable):
         self.decide = nn.Sequential(
             convolution(depth + depth // 2, depth, 3, **style),
             convolution(depth, depth, 3, **style),
+            *(Refinement(depth, style, dilation) for dilation in refinements),
             Conv2d(depth, classes, 1, padding=style["padding"]),
         )
 
     def forward(self, features: Tensor, fields: Tensor) -> Tensor:
         """Give logits at full resolution."""
         return self.decide(torch.cat([self.up(features), self.input(fields)], 1))
+
+
+class Refinement(nn.Sequential):
+    """Two 3x3 convolutions, the first dilated, beside a shortcut."""
+
+    def __init__(self, depth: int, style: Style, dilation: int):
+        super().__init__(
+            convolution(depth, depth, 3, dilation=dilation, **style), convolution(depth, depth, 3, **style)
+        )
+
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002  the name is torch's
+        """Give the features and what they lack."""
+        return input + super().forward(input)
 
 
 class Transposed(nn.Module):

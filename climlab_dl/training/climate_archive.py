@@ -53,6 +53,9 @@ class ClimateArchive:
         into one another, and multiply it by other smooth random factors, the logarithm of which spreads by this;
         then label the snapshot anew, as for ``warp``. Regions join, part, grow and shrink, and no other field tells
         where they were, so that the rule is learnt instead of the regions. 0 is off.
+    moistened
+        Share of the snapshots, drawn anew at each epoch, whose vapour is varied so. The others keep their own: the
+        extent of a cyclone follows the vapour that belongs to it.
     memory_gigabytes
         Archives up to this size are read once and kept, normalised, in each rank's memory; larger ones are read
         snapshot by snapshot. HDF5 and NetCDF 4 without compression are read fastest by far.
@@ -78,6 +81,7 @@ class ClimateArchive:
     mirror: bool = False
     warp: float = 0.0
     moisture: float = 0.0
+    moistened: float = 1.0
     memory_gigabytes: float = 4.0
     workers: int = 2
     stage_to: str | None = None
@@ -88,6 +92,8 @@ class ClimateArchive:
 
     def __post_init__(self) -> None:
         check_shares(held_out=self.held_out)
+        if not 0 < self.moistened <= 1:
+            raise ValueError(f"moistened={self.moistened!r} must be a share above 0 and up to 1; moisture=0 is off")
         if self.warp < 0:
             raise ValueError(f"warp={self.warp!r}: choose 0 (off) or some degrees, such as 3")
         if self.moisture < 0:
@@ -169,6 +175,7 @@ class ClimateArchive:
         vary = Variation(
             channels=self.channels, mean=reader.mean, std=reader.std, lat=snapshots.lat.values,
             lon=snapshots.lon.values, roll=self.roll, mirror=self.mirror, warp=self.warp, moisture=self.moisture,
+            moistened=self.moistened,
         )  # fmt: skip
         first = snapshots.isel(time=0)
         if vary.anew and not _by_default_rules(first):

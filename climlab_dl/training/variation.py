@@ -28,7 +28,7 @@ class Variation:
         Of the channels, by which they are normalised.
     lat, lon
         Of the grid.
-    roll, mirror, warp, moisture
+    roll, mirror, warp, moisture, moistened
         As for `ClimateArchive`.
 
     Raises
@@ -39,10 +39,10 @@ class Variation:
 
     def __init__(
         self, *, channels: Sequence[str], mean: np.ndarray, std: np.ndarray, lat: np.ndarray, lon: np.ndarray,
-        roll: bool, mirror: bool, warp: float, moisture: float,
+        roll: bool, mirror: bool, warp: float, moisture: float, moistened: float = 1.0,
     ) -> None:  # fmt: skip
         self.channels, self.mean, self.std, self.lat, self.lon = tuple(channels), mean, std, lat, lon
-        self.roll, self.mirror, self.warp, self.moisture = roll, mirror, warp, moisture
+        self.roll, self.mirror, self.warp, self.moisture, self.moistened = roll, mirror, warp, moisture, moistened
         # What turns round when north and south change places: winds and transports to the north, and vorticity.
         turns = [any(part in _standard_name(name) for part in ("northward", "vorticity")) for name in channels]
         self.sign = np.where(turns, -1, 1).astype(np.float32)[:, None, None]
@@ -84,7 +84,7 @@ class Variation:
         given = fields[places] * self.std[places] + self.mean[places]
         if self.warp:
             given = self._warped(given, random)
-        if self.moisture:
+        if self.moisture and random.random() < self.moistened:
             wet = self.given.index("TMQ")
             given[wet] = self._moistened(given[wet], random)
         named = {name: (("lat", "lon"), field) for name, field in zip(self.given, given, strict=True)}

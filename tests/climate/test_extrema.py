@@ -3,7 +3,15 @@
 import numpy as np
 import pytest
 
-from climlab_dl.climate.extrema import closed, extreme_near, largest_piece, least_rise, lowest_of_neighbours, merge
+from climlab_dl.climate.extrema import (
+    closed,
+    extreme_near,
+    largest_piece,
+    least_rise,
+    least_rise_everywhere,
+    lowest_of_neighbours,
+    merge,
+)
 from climlab_dl.climate.mesh import degrees_between, mesh_of
 
 LAT, LON = np.arange(-89.5, 90), np.arange(360.0)
@@ -54,6 +62,26 @@ def test_the_least_rise_is_that_along_the_gentlest_ray():
     east = (LON[None] > 2) & (LON[None] < 20) & (abs(LAT[:, None] - 0.5) < 2)
     np.testing.assert_allclose(least_rise(field - 100 * east, MESH, cell(0.5, 0), 5.0), 150.0, rtol=0.01)
     assert np.isnan(least_rise(np.full_like(field, np.nan), MESH, cell(0.5, 0), 5.0))[0]
+
+
+@pytest.mark.parametrize("columns", [slice(None), slice(30, 150)])
+@pytest.mark.parametrize("lat", [np.linspace(-88.5, 88.5, 60), np.linspace(70.0, -40.0, 50)])
+def test_the_least_rise_of_all_cells_is_that_of_each(lat, columns):
+    lon = np.arange(0, 360, 2.0)[columns]
+    mesh, field = mesh_of(lat, lon), np.random.default_rng(0).normal(size=(len(lat), len(lon)))
+    cells = tuple(index.ravel() for index in np.indices(field.shape))
+    each = least_rise(field, mesh, cells, 7.0).reshape(field.shape)
+    known = ~np.isnan(each)
+    assert known.mean() > 0.7
+    np.testing.assert_allclose(least_rise_everywhere(field, mesh, 7.0)[known], each[known], atol=1e-9)
+
+
+def test_a_ray_of_which_nothing_is_known_leaves_the_others():
+    field = bowl(89.5, 0)
+    # From the last row but the pole, rays to the north leave the grid: those to the south rise.
+    assert np.isfinite(least_rise_everywhere(field, MESH, 5.0)).all()
+    region = mesh_of(LAT, LON[:40])
+    assert np.isfinite(least_rise_everywhere(field[:, :40], region, 5.0)).all()
 
 
 def test_the_nearest_largest_value_is_found_over_the_seam_and_not_beyond_the_radius():

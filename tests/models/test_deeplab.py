@@ -62,6 +62,37 @@ def test_decoders_reach_full_resolution_from_fine_maps_too(full_resolution, outp
     assert network(torch.empty(1, 16, 12, 20, device="meta")).shape == (1, 3, 12, 20)
 
 
+def test_refinements_add_two_convolutions_each_and_leave_the_rest_of_the_network_alone():
+    plain, fine = (
+        build(DeepLab(norm="batch", linear_upsampling=False, refinements=dilations)) for dilations in ((), (1, 4))
+    )
+    # Two 3x3 kernels without bias and their normalisations' scales and shifts, at 256 features.
+    assert parameters(fine) - parameters(plain) == 2 * 2 * (9 * 256 * 256 + 2 * 256)
+    last = ("head.decide.2.", "head.decide.3.", "head.decide.4.")
+    before = [
+        [name for name, _ in network.named_parameters() if not any(part in name for part in last)]
+        for network in (plain, fine)
+    ]
+    assert before[0] == before[1]
+    kernels = [m for m in fine.decoder.head.decide.modules() if isinstance(m, Conv2d) and m.kernel_size == (3, 3)]
+    assert [kernel.dilation[0] for kernel in kernels] == [1, 1, 1, 1, 4, 1]
+
+
+def test_a_pixel_sees_as_far_as_the_refinements_reach():
+    # Without pyramid and encoder: a change of one pixel of the features that the decoder decides on.
+    torch.manual_seed(0)
+    decide = DeepLab(width=4, depth=4, low_level=4, norm="none", linear_upsampling=False, refinements=(2, 3))
+    decide = decide.build(2, 3).decoder.head.decide
+    features = torch.zeros(1, 6, 33, 48)
+    with torch.no_grad():
+        before = decide(features)
+        features[0, :, 16, 0] = 1.0
+        rows, columns = (decide(features) - before)[0].abs().sum(0).nonzero(as_tuple=True)
+    # 1 + 1 of the two convolutions, 2 + 1 and 3 + 1 of the refinements; the map has no edge in longitude.
+    assert (rows - 16).abs().max() == 9
+    assert torch.minimum(columns, 48 - columns).max() == 9
+
+
 def test_resnets_dilations_double_where_strides_end():
     # Output stride 8: block 1 and 2 as usual, block 3 dilated by 2, block 4 by 4.
     modules = build(DeepLab.kurth()).encoder.modules()
@@ -86,6 +117,9 @@ def test_one_snapshot_is_enough_to_train_on(description):
         ({"rates": (0,)}, "rates is"),
         ({"width": 30}, "multiple of 4"),
         ({"norm": "layer"}, "norm is 'layer'"),
+        ({"refinements": (2, 0)}, "refinements is"),
+        ({"refinements": (2,), "linear_upsampling": False, "full_resolution": False}, "give full_resolution=True"),
+        ({"refinements": (2,)}, "and linear_upsampling=False, or no refinements"),
     ],
 )
 def test_descriptions_that_make_no_network_are_refused(arguments, words):

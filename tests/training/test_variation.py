@@ -40,8 +40,22 @@ def test_a_moistened_snapshot_has_the_mask_that_the_rules_give_it(by_rule):
     assert any(changed)
 
 
+def test_a_share_of_the_snapshots_keeps_its_own_vapour(by_rule):
+    data = ClimateArchive(source=by_rule, moisture=0.15, moistened=0.5, roll=False).prepare(seed=0)
+    plain = ClimateArchive(source=by_rule, roll=False).prepare(seed=0)
+    kept = 0
+    for epoch in range(1, 41):
+        (values, mask, _), (before, mask_before, _) = data.training[epoch, 2], plain.training[1, 2]
+        if same := torch.allclose(values, before, atol=1e-4):
+            assert torch.equal(mask, mask_before)
+        kept += same
+    assert 10 <= kept <= 30  # of 40 draws of one half: beyond 3 standard deviations
+    with pytest.raises(ValueError, match=r"moistened=0 must be a share above 0"):
+        ClimateArchive(source=by_rule, moistened=0)
+
+
 def test_what_follows_from_water_vapour_is_moistened_with_it(by_rule):
-    channels = (*CAM5, "TMQDAMPED", "TMQEXCESS5", "PSLDIP1")
+    channels = (*CAM5, "TMQDAMPED", "TMQEXCESS5", "PSLRISE40")
     data = ClimateArchive(source=by_rule, channels=channels, moisture=0.15, mirror=True).prepare(seed=0)
     for epoch in range(1, 4):
         found = physical(data, data.training[epoch, 0][0], by_rule, channels)
@@ -51,7 +65,7 @@ def test_what_follows_from_water_vapour_is_moistened_with_it(by_rule):
 
 
 def test_a_warped_snapshot_has_the_mask_that_the_rules_give_it_and_what_follows_is_computed_anew(by_rule):
-    channels = (*CAM5, "VORT850", "ABSLAT", "WARMCORE1")
+    channels = (*CAM5, "VORT850", "ABSLAT", "WARMCORE04")
     data = ClimateArchive(source=by_rule, channels=channels, warp=4.0, roll=False).prepare(seed=0)
     before = ClimateArchive(source=by_rule, channels=channels, roll=False).prepare(seed=0).training[1, 2][0]
     for epoch in range(1, 4):
@@ -60,7 +74,7 @@ def test_a_warped_snapshot_has_the_mask_that_the_rules_give_it_and_what_follows_
         np.testing.assert_array_equal(mask, heuristics.label(found))
         anew = archive.require(found[list(CAM5)], channels)
         np.testing.assert_allclose(found["VORT850"], anew["VORT850"], atol=1e-8)
-        np.testing.assert_allclose(found["WARMCORE1"], anew["WARMCORE1"], atol=2e-3)
+        np.testing.assert_allclose(found["WARMCORE04"], anew["WARMCORE04"], atol=2e-3)
         np.testing.assert_allclose(found["ABSLAT"], anew["ABSLAT"], atol=1e-4)
         # Values come from nearby: none is beyond what was there, and most are no longer in their place.
         assert (values[:16].amax((1, 2)) <= before[:16].amax((1, 2)) + 1e-3).all()
