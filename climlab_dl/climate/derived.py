@@ -7,6 +7,7 @@ import numpy as np
 import xarray as xr
 
 from climlab_dl.climate.contrasts import CONTRASTS
+from climlab_dl.climate.extrema import least_rise_everywhere
 from climlab_dl.climate.fields import FAMILIES, FIELDS, GRAVITY, missing
 from climlab_dl.climate.labels import DETECTED, LABELS, MASK
 from climlab_dl.climate.mesh import Mesh, mesh_of
@@ -99,6 +100,23 @@ def damped(vapour: xr.DataArray) -> xr.DataArray:
     return vapour * (1 - np.exp(-0.5 * (vapour["lat"] / DAMPING) ** 2)).astype(np.float32)
 
 
+def pressure_rise(pressure: xr.DataArray) -> xr.DataArray:
+    """Pa by which pressure at least rises within 5 degrees, along that one of eight rays on which it rises least.
+
+    Where it is positive, the cell lies lower than all around it: what the cyclone rules ask of a centre.
+    """
+    return _on_sphere(partial(_least_rise, sign=1), pressure)
+
+
+def warm_core(upper: xr.DataArray, lower: xr.DataArray) -> xr.DataArray:
+    """K by which the mean of two temperatures at least falls within 5 degrees, likewise."""
+    return _on_sphere(partial(_least_rise, sign=-1), (upper + lower) / 2)
+
+
+def _least_rise(mesh: Mesh, field: np.ndarray, *, sign: int) -> np.ndarray:
+    return least_rise_everywhere(sign * field, mesh, 5.0)
+
+
 def _on_sphere(formula: Callable[..., np.ndarray], *fields: xr.DataArray) -> xr.DataArray:
     """Apply a formula of the mesh and the fields of one snapshot, (lat, lon) each, to all snapshots."""
     mesh = mesh_of(fields[0]["lat"].values, fields[0]["lon"].values)
@@ -125,7 +143,9 @@ _FORMULAS: dict[str, tuple[tuple[str, ...], Formula]] = {
     "WINDBOT": (("UBOT", "VBOT"), speed),
     "IVT": (("TUQ", "TVQ"), speed),
     "TMQDAMPED": (("TMQ",), damped),
-    **{name: (contrast.of, partial(_on_sphere, contrast)) for name, contrast in CONTRASTS.items()},
+    "PSLRISE": (("PSL",), pressure_rise),
+    "WARMCORE": (("T200", "T500"), warm_core),
+    **{name: ((contrast.of,), contrast) for name, contrast in CONTRASTS.items()},
 }
 
 
@@ -139,18 +159,19 @@ def require(fields: xr.Dataset, names: Sequence[str]) -> xr.Dataset:
     names : sequence of str
         Names of `fields.FIELDS`; VORT850, DIV850, WIND850, WINDBOT and IVT can be computed from others, and ABSLAT
         from the grid, for networks that should know how far from the equator they look; TMQDAMPED is TMQ
-        (1 - exp(-lat^2 / 2 19^2)), in which the moist tropics do not outshine the rivers; `contrasts.CONTRASTS` has
-        others that show a network sharply what a rule looks at.
+        (1 - exp(-lat^2 / 2 19^2)), in which the moist tropics do not outshine the rivers; PSLRISE and WARMCORE
+        are those of `pressure_rise` and `warm_core`; `contrasts.CONTRASTS` has others that show a network sharply what
+        a rule looks at.
 
     Raises
     ------
     ValueError
         When one is neither there nor follows; with the nearest name that was found in the files.
     """
+    known = fields
     for name in names:
-        if name not in fields:
-            fields = _with(fields, name, _derived(fields, name))
-    return fields
+        known = _known(known, name)
+    return known[[*fields.data_vars, *(name for name in names if name not in fields)]]
 
 
 def follows(name: str, found: Collection[str]) -> bool:
@@ -160,18 +181,22 @@ def follows(name: str, found: Collection[str]) -> bool:
     return name in _FORMULAS and all(follows(one, found) for one in _FORMULAS[name][0])
 
 
-def _derived(fields: xr.Dataset, name: str) -> xr.DataArray:
+def _known(fields: xr.Dataset, name: str) -> xr.Dataset:
+    """Add a field, and those that it follows from, which others may follow from, too."""
+    if name in fields:
+        return fields
     if name == "ABSLAT":
         like = next(iter(fields.data_vars.values()))
         distance = abs(fields["lat"]).astype(np.float32).broadcast_like(like)
-        return distance.chunk(time=1) if "time" in distance.dims else distance
+        return _with(fields, name, distance.chunk(time=1) if "time" in distance.dims else distance)
     sources, formula = _FORMULAS.get(name, ((), None))
     if formula is None or not all(follows(source, set(map(str, fields))) for source in sources):
         found = [*map(str, fields.data_vars), *str(fields.attrs.get("unrecognised", "")).split()]
         hint = f" It can be computed from {' and '.join(sources)}." if sources else ""
         raise ValueError(f"{missing(name, found)}{hint}")
-    there = require(fields, sources)
-    return formula(*(there[source] for source in sources))
+    for source in sources:
+        fields = _known(fields, source)
+    return _with(fields, name, formula(*(fields[source] for source in sources)))
 
 
 def _with(fields: xr.Dataset, name: str, values: xr.DataArray) -> xr.Dataset:

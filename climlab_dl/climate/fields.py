@@ -138,14 +138,18 @@ _FIELDS = (
     ("WINDBOT", "m s-1", "wind speed at the lowest level", "wind_speed", (0, 200), (0, 30), ""),
     ("ABSLAT", "degree", "distance from the equator", "", (0, 90), (0, 90), ""),
     ("TMQDAMPED", "kg m-2", "total water vapour, damped towards the equator", "", (0, 150), (0, 40), ""),
+    ("PSLRISE", "Pa", "least rise of sea level pressure along eight rays of 5 degrees", "", (-30e3, 30e3),
+     (-1000, 1000), ""),
+    ("WARMCORE", "K", "least fall of the mean of T200 and T500 along eight rays of 5 degrees", "", (-60, 60),
+     (-3, 3), ""),
     # What `contrasts` makes of them.
     *((name, "1", f"tanh of {what}", "", (-1, 1), (-1, 1), "") for name, what in (
         ("TMQEXCESS1", "damped water vapour's excess over 21 kg m-2, in steps of 1 kg m-2"),
         ("TMQEXCESS5", "damped water vapour's excess over 21 kg m-2, in steps of 5 kg m-2"),
-        ("PSLRISE40", "rise of sea level pressure around, beyond 100 Pa, in steps of 40 Pa"),
-        ("PSLRISE200", "rise of sea level pressure around, beyond 100 Pa, in steps of 200 Pa"),
-        ("WARMCORE008", "fall of the mean of T200 and T500 around, beyond 0.1 K, in steps of 0.08 K"),
-        ("WARMCORE04", "fall of the mean of T200 and T500 around, beyond 0.1 K, in steps of 0.4 K"),
+        ("PSLRISE40", "rise of sea level pressure beyond 100 Pa, in steps of 40 Pa"),
+        ("PSLRISE200", "rise of sea level pressure beyond 100 Pa, in steps of 200 Pa"),
+        ("WARMCORE008", "fall of the mean of T200 and T500 beyond 0.1 K, in steps of 0.08 K"),
+        ("WARMCORE04", "fall of the mean of T200 and T500 beyond 0.1 K, in steps of 0.4 K"),
     )),
 )
 # fmt: on

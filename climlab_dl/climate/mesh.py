@@ -193,16 +193,19 @@ class Mesh:
         south = np.minimum(row.astype(int), len(self.lat) - 2)
         up = (row - south).astype(field.dtype)[:, None]
         along = field[south] * (1 - up) + field[south + 1] * up
-        columns = shift / self.lon_step
-        whole = np.floor(columns).astype(int)[:, None]
-        right = (columns[:, None] - whole).astype(field.dtype)
-        west = np.arange(len(self.lon)) + whole
-        count = len(self.lon)
-        near, far = (np.take_along_axis(along, place % count, axis=1) for place in (west, west + 1))
-        found = near * (1 - right) + far * right
+        columns, count = (shift / self.lon_step)[:, None], len(self.lon)
+        whole = np.floor(columns).astype(int)
+        right = (columns - whole).astype(field.dtype)
+        # Twice round the globe, so that no look leaves its row; and one index into all rows, which is taken fastest.
+        round_twice = np.concatenate([along, along, along[:, :1]], axis=1)
+        west = np.arange(len(row))[:, None] * (2 * count + 1) + whole % count + np.arange(count)
+        found = np.take(round_twice, west) * (1 - right) + np.take(round_twice, west + 1) * right
+        if beyond.any():
+            found[beyond] = np.nan
         if not self.periodic:
-            beyond = beyond[:, None] | (west < 0) | (west + right > count - 1)
-        return np.where(beyond if beyond.ndim == 2 else beyond[:, None], np.nan, found)
+            column = np.arange(count) + whole
+            found[(column < 0) | (column + right > count - 1)] = np.nan
+        return found
 
     def _along_rays(self, reach: float) -> tuple[np.ndarray, np.ndarray]:
         """Degrees from the point of each step along a ray, and bearings of the eight rays."""
