@@ -26,21 +26,29 @@ class Training:
         Side of the cubes.
     mean_counts
         Lowest and highest mean count per cell of a universe, at each redshift.
+    cells
+        On each side of the cubes.
+    by_value
+        Whether the training itself took its redshifts by their values, wherever they lay in the files.
     """
 
     redshifts: tuple[float, ...] | None = None
     box_size_mpc_h: float | None = None
     mean_counts: tuple[tuple[float, float], ...] = ()
+    cells: int | None = None
+    by_value: bool = False
 
     @classmethod
-    def of(cls, facts: Mapping[str, Any]) -> "Training":
-        """Read what a checkpoint's ``statistics`` tell."""
-        redshifts = facts.get("redshifts")
+    def of(cls, facts: Mapping[str, Any], chosen: Iterable[float] | None = None) -> "Training":
+        """Read what a checkpoint's ``statistics`` tell, of a training that took the ``chosen`` redshifts, if any."""
+        redshifts = facts.get("redshifts", chosen)
         ends = zip(facts.get("lowest_mean_count", ()), facts.get("highest_mean_count", ()), strict=True)
         return cls(
             redshifts=None if redshifts is None else tuple(redshifts),
             box_size_mpc_h=facts.get("box_size_mpc_h"),
             mean_counts=tuple(ends),
+            cells=facts.get("cells_a_side"),
+            by_value=chosen is not None,
         )
 
     def ordered(self, volume: Volume, channels: int) -> Volume:
@@ -80,9 +88,9 @@ class Training:
 
     def differences(self, volume: Volume, ordered: Volume) -> Iterator[str]:
         """Name what the network has not seen, found and expected, in a volume and in what is taken of it."""
-        told, taken = volume.redshifts, ordered.redshifts
-        if told is not None and taken is not None and len(told) == len(taken) and not np.allclose(told, taken):
-            yield f"redshifts {_listed(told)}, which are taken in the order of the training, {_listed(taken)}"
+        cells = volume.counts.shape[0]
+        if self.cells is not None and cells != self.cells:
+            yield f"{cells} cells a side, where the training's had {self.cells}"
         box = volume.box_size_mpc_h
         if box is not None and self.box_size_mpc_h is not None and not np.isclose(box, self.box_size_mpc_h, rtol=0.01):
             yield f"a box of {box:g} Mpc/h, where the training's were {self.box_size_mpc_h:g}"
@@ -93,6 +101,17 @@ class Training:
             if not low / FACTOR <= mean <= high * FACTOR:
                 yield f"{mean:.3g} particles per cell on average, where the training's had {_span(low, high)}"
                 return
+
+    def readings(self, volume: Volume, ordered: Volume) -> Iterator[str]:
+        """Say how a volume is read: which of its redshifts, and what its file does not tell but the training does."""
+        told, taken = volume.redshifts, ordered.redshifts
+        if self.redshifts is not None and told is None:
+            channels = counted(volume.counts.shape[-1], "channel")
+            yield f"its file tells no redshifts ({channels} taken for {_listed(self.redshifts)}, in this order)"
+        elif told is not None and taken is not None and taken is not told and not self.by_value:
+            yield f"of its redshifts {_listed(told)} are taken {_listed(taken)}, in the order of the training"
+        if self.box_size_mpc_h is not None and volume.box_size_mpc_h is None:
+            yield f"its file tells no box (taken for the training's, {self.box_size_mpc_h:g} Mpc/h)"
 
 
 def _listed(redshifts: Iterable[float]) -> str:

@@ -163,8 +163,8 @@ def fit(
 def draw(posterior: Posterior, volume: volumes.Source, n: int = 10_000, seed: int = 0) -> pd.DataFrame:
     """Draw from the posterior of one universe, or of several that share their parameters.
 
-    A warning in the log says so where the files of several tell that their parameters differ, and where box, redshifts
-    or mean count of a volume are not like the training's.
+    A warning in the log says so where the files of several tell that their parameters differ, where cells, box or mean
+    count of a volume are not like the training's, and what is assumed where its file does not tell.
 
     Parameters
     ----------

@@ -134,7 +134,7 @@ class Summaries:
             symmetries=symmetries,
             precision=run.precision.usable(torch.device(device)),
             sources=(path,),
-            training=Training.of({"redshifts": getattr(run.data, "redshifts", None)} | facts),
+            training=Training.of(facts, getattr(run.data, "redshifts", None)),
         )
 
     def _repr_html_(self) -> str:
@@ -188,13 +188,17 @@ class Summaries:
         return self.training.ordered(volume, len(self.mean))
 
     def warn(self, volume: Volume) -> bool:
-        """Say in the log how a volume differs from those of the training, and whether it does."""
-        differences = list(self.training.differences(volume, self.at(volume)))
+        """Say in the log how a volume is read and differs from those of the training, and whether it had to be said."""
+        ordered = self.at(volume)
+        differences = list(self.training.differences(volume, ordered))
+        readings = list(self.training.readings(volume, ordered))
+        if readings:
+            log.warning("%s: %s", volume.source, "; ".join(readings))
         if differences:
             log.warning(
                 "%s has %s: nothing is known of how %s errs there", volume.source, "; ".join(differences), self.source
             )
-        return bool(differences)
+        return bool(differences or readings)
 
     def _features(self, volume: Volume) -> Array:
         """Features of all the networks, side by side."""

@@ -173,7 +173,8 @@ class _Volumes:
             table[index] = noted
         means = ranks.sum(torch.from_numpy(table), "mean counts")
         span = {"lowest_mean_count": means.amin(0).tolist(), "highest_mean_count": means.amax(0).tolist()}
-        return {"box_size_mpc_h": self.box_size_mpc_h, "redshifts": self.told_redshifts, **span}
+        side = {"cells_a_side": self.shape[-1], "box_size_mpc_h": self.box_size_mpc_h}
+        return {**side, "redshifts": self.told_redshifts, **span}
 
     def normalise(self, statistics: Statistics, target_mean: np.ndarray, target_std: np.ndarray) -> None:
         """From now on give (value - mean) / std, of volumes and parameters."""

@@ -11,7 +11,8 @@ from climlab_dl.cosmology.volumes import Volume
 from climlab_dl.inference.likeness import Training
 
 FACTS = {
-    "redshifts": [0.0, 1.5], "box_size_mpc_h": 128.0, "lowest_mean_count": [8.0, 8.0], "highest_mean_count": [8.0, 9.0],
+    "redshifts": [0.0, 1.5], "cells_a_side": 4, "box_size_mpc_h": 128.0, "lowest_mean_count": [8.0, 8.0],
+    "highest_mean_count": [8.0, 9.0],
 }  # fmt: skip
 
 
@@ -22,23 +23,49 @@ def volume(mean: int, redshifts: list[float], box: float | None = 128.0) -> Volu
 
 def said(seen: Volume, facts: dict | None = None) -> list[str]:
     training = Training.of(FACTS if facts is None else facts)
-    return list(training.differences(seen, training.ordered(seen, seen.counts.shape[-1])))
+    return list(training.differences(seen, training.ordered(seen, 2)))
+
+
+def read_as(seen: Volume, training: Training | None = None) -> list[str]:
+    training = training or Training.of(FACTS)
+    return list(training.readings(seen, training.ordered(seen, 2)))
 
 
 def test_a_volume_like_those_of_the_training_is_passed_on_in_silence():
     seen = volume(8, [0.0, 1.5])
     assert Training.of(FACTS).ordered(seen, 2) is seen
-    assert said(seen) == []
-    assert said(volume(8, [0.0, 1.5], box=None)) == []
+    assert said(seen) == read_as(seen) == []
 
 
-def test_redshifts_are_taken_by_their_value_and_the_other_order_is_said():
+def test_another_number_of_cells_is_said_even_where_the_box_is_not_told():
+    finer = replace(volume(8, [0.0, 1.5], box=None), counts=np.full((8, 8, 8, 2), 8))
+    assert said(finer) == ["8 cells a side, where the training's had 4"]
+
+
+def test_what_a_file_does_not_tell_is_said_where_the_training_knows_it():
+    untold = replace(volume(8, [0.0, 1.5], box=None), redshifts=None)
+    assert said(untold) == []
+    assert read_as(untold) == [
+        "its file tells no redshifts (2 channels taken for 0, 1.5, in this order)",
+        "its file tells no box (taken for the training's, 128 Mpc/h)",
+    ]
+    assert read_as(untold, Training()) == []
+
+
+def test_redshifts_picked_out_of_more_are_said_unless_the_training_picked_them_as_well():
+    more = volume(8, [0.0, 0.5, 1.5, 3.0])
+    assert read_as(more) == ["of its redshifts 0, 0.5, 1.5, 3 are taken 0, 1.5, in the order of the training"]
+    assert read_as(more, Training.of(FACTS, (0.0, 1.5))) == []
+
+
+def test_redshifts_are_taken_by_their_value_and_the_other_order_is_no_difference():
     seen = volume(8, [1.5, 0.0])
     ordered = Training.of(FACTS).ordered(seen, 2)
     assert ordered.redshifts is not None
     assert ordered.redshifts.tolist() == [0.0, 1.5]
     assert ordered.counts[0, 0, 0].tolist() == [9, 8]
-    assert said(seen) == ["redshifts 1.5, 0, which are taken in the order of the training, 0, 1.5"]
+    assert said(seen) == []
+    assert read_as(seen) == ["of its redshifts 1.5, 0 are taken 0, 1.5, in the order of the training"]
 
 
 def test_another_box_and_mean_count_are_said_with_what_was_expected():

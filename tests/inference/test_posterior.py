@@ -142,11 +142,16 @@ def test_volumes_unlike_the_trainings_are_said_in_the_log(fitted, trained, caplo
     for unlike, said in (
         (replace(volume, box_size_mpc_h=1000.0), "a box of 1000 Mpc/h, where the training's were 96"),
         (replace(volume, counts=50 * volume.counts), "50 particles per cell on average, where the training's had 1:"),
+        (replace(volume, counts=volume.counts[:8, :8, :8]), "8 cells a side, where the training's had 16"),
     ):
         caplog.clear()
         posterior.draw(fitted, unlike, n=1)
         assert said in caplog.text
         assert str(volume.source) in caplog.text
+    caplog.clear()
+    posterior.draw(fitted, replace(volume, box_size_mpc_h=None, redshifts=None), n=1)
+    assert "its file tells no redshifts (1 channel taken for 0, in this order); its file tells no box" in caplog.text
+    assert "nothing is known" not in caplog.text
     caplog.clear()
     older = replace(fitted, summaries=replace(fitted.summaries, training=Training()))
     posterior.draw(older, replace(volume, box_size_mpc_h=1000.0), n=1)

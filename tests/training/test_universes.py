@@ -163,6 +163,7 @@ def test_a_training_notes_what_kind_of_volumes_it_saw(universes):
     facts = data.prepare(seed=0).facts
     assert facts["redshifts"] == [1.5, 0.0]
     assert facts["box_size_mpc_h"] == 8.0
+    assert facts["cells_a_side"] == 8
     means = [next(volumes.read(path)).counts.mean((0, 1, 2))[::-1] for path in data.files()["training"]]
     np.testing.assert_allclose(facts["lowest_mean_count"], np.min(means, axis=0))
     np.testing.assert_allclose(facts["highest_mean_count"], np.max(means, axis=0))
