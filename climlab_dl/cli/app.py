@@ -42,7 +42,7 @@ Names = Annotated[
     tuple[str, ...],
     arg(
         metavar="[THEIRS=OURS ...]",
-        help="What variables are called here, THEIRS=OURS, e.g. tcw=TMQ; THEIRS= leaves one out.",
+        help="What variables are called here, THEIRS=OURS, e.g. tcw=TMQ or ypos=lat; THEIRS= leaves one out.",
     ),
 ]
 """What variables of climate files are called; `renamed` reads it."""

@@ -21,6 +21,7 @@ from climlab_dl.climate.combining import combine
 from climlab_dl.climate.derived import complete, require
 from climlab_dl.climate.fields import FAMILIES, FIELDS, nearest
 from climlab_dl.climate.formats import read
+from climlab_dl.climate.formats.header import COORDINATES
 from climlab_dl.climate.grid import restore
 from climlab_dl.climate.labels import MASK
 from climlab_dl.climate.parts import Part
@@ -41,7 +42,8 @@ def open(source: Source, *, names: Mapping[str, str | None] | None = None) -> xr
     source : str, Path or sequence of these
         A file, a Zarr store, a glob, a directory, or a list of files.
     names : mapping, optional
-        What variables of the files are called here: ``{"their_name": "TMQ"}``. None leaves a variable out.
+        What variables of the files are called here: ``{"their_name": "TMQ"}``; coordinates are ``lat``, ``lon``,
+        ``time`` and ``level``. None leaves a variable out.
 
     Returns
     -------
@@ -101,10 +103,11 @@ def _opened(
 ) -> Iterator[tuple[list[Path], list[Part]]]:
     """Give files and what they offer; at the end the files are closed, to be opened again when they are read."""
     for theirs, ours in names.items():
-        if ours is not None and ours not in (*FIELDS, *FAMILIES, MASK):
+        if ours is not None and ours not in (*FIELDS, *FAMILIES, *COORDINATES, MASK):
             raise ValueError(
                 f"names={{{theirs!r}: {ours!r}}}: no field is called {ours!r}. "
-                f"Expected {', '.join(FIELDS)}, or {', '.join(FAMILIES)} on levels, or {MASK!r}."
+                f"Expected {', '.join(FIELDS)}, or {', '.join(FAMILIES)} on levels, or {MASK!r}; "
+                f"of a coordinate {', '.join(COORDINATES)}."
             )
     found = paths(source) if problems is None else _there(source, problems)
     with ExitStack() as files:

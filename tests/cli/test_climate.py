@@ -66,6 +66,16 @@ def test_a_name_can_be_given_in_the_shell(run, planted, tmp_path):
     assert said == "climlab-dl: --names TMQQ: expected THEIRS=OURS, e.g. tcw=TMQ\n"
 
 
+def test_coordinates_can_be_named_in_the_shell(run, planted, tmp_path):
+    theirs = planted[["TMQ", "PSL"]].rename(lat="ypos", lon="xpos")
+    for name in ("ypos", "xpos"):
+        theirs[name].attrs = {}
+    theirs.to_netcdf(tmp_path / "a.nc")
+    assert "say so with --names THEIRS=lat." in run("check", tmp_path / "a.nc", code=1).stdout
+    run("convert", tmp_path / "a.nc", "--names", "ypos=lat", "xpos=lon", "--out", tmp_path / "b.nc")
+    assert archive.open(tmp_path / "b.nc").lat.equals(planted.lat)
+
+
 @pytest.fixture
 def theirs(planted, tmp_path):
     """Labelled files in which water vapour has a name that nobody knows."""

@@ -39,7 +39,7 @@ def read(
     for path in tqdm(paths, desc="opening", unit="file", delay=2, leave=False):
         try:
             stamps[path] = Stamp.of(path)
-            kind, opened = _open(path, files)
+            kind, opened = _open(path, names, files)
             found[kind] += opened
         except (OSError, ValueError) as error:
             if problems is None:
@@ -68,7 +68,7 @@ def _known(names: Mapping[str, str | None], found: Mapping[str, list[Any]]) -> N
             raise ValueError(f"names has {name!r}, but no variable is called so{hint}")
 
 
-def _open(path: Path, files: ExitStack) -> tuple[str, list[Any]]:
+def _open(path: Path, names: Mapping[str, str | None], files: ExitStack) -> tuple[str, list[Any]]:
     """Give the format of a file, and what the format's module reads it from."""
     kind = kind_of(path)
     if kind == "hdf5":
@@ -84,5 +84,5 @@ def _open(path: Path, files: ExitStack) -> tuple[str, list[Any]]:
         if not wrf.snapshots(opened[0]):
             raise empty(path)
         return "wrf", [(path, dataset) for dataset in opened]
-    headers = [Header(path, dataset, hdf5=kind == "hdf5") for dataset in opened]
+    headers = [Header(path, dataset, names, hdf5=kind == "hdf5") for dataset in opened]
     return "annotations" if annotations.recognises(headers[0]) else "cf", headers

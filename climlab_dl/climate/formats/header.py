@@ -1,5 +1,6 @@
 """What an opened file is made of: which variable is latitude, which longitude, time, pressure."""
 
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from climlab_dl.climate.formats.opening import empty
 from climlab_dl.climate.grid import Grid
 from climlab_dl.climate.units import Conversion, conversion
 
+COORDINATES = ("lat", "lon", "time", "level")
+"""What names may call a coordinate of the files."""
 _LATITUDES = ("lat", "latitude", "g0_lat_0", "lat_0")
 _LONGITUDES = ("lon", "longitude", "g0_lon_1", "lon_0")
 _TIMES = ("valid_time", "time", "Time", "t", "initial_time0_hours", "forecast_time0")
@@ -23,15 +26,18 @@ VERSIONS = "expver"
 class Header:
     """A file that was opened, looked at and closed: which variable is which coordinate."""
 
-    def __init__(self, path: Path, dataset: xr.Dataset, *, hdf5: bool = False):
+    def __init__(
+        self, path: Path, dataset: xr.Dataset, names: Mapping[str, str | None] | None = None, *, hdf5: bool = False
+    ):
         self.path = path
         self.dataset = dataset
         self.hdf5 = hdf5
+        self._named = {ours: [t for t, o in (names or {}).items() if o == ours] for ours in COORDINATES}
         self.lat = self._coordinate("latitude", ("degrees_north", "degree_north"), _LATITUDES)
         self.lon = self._coordinate("longitude", ("degrees_east", "degree_east"), _LONGITUDES)
         self.grid = Grid.of(self.lat.values, self.lon.values, str(path))
         self.row, self.column = str(self.lat.dims[0]), str(self.lon.dims[0])
-        candidates = (dataset.variables[name] for name in _TIMES if name in dataset.variables)
+        candidates = (dataset.variables[n] for n in (*self._named["time"], *_TIMES) if n in dataset.variables)
         self.time = next((variable.load() for variable in candidates if variable.ndim <= 1), None)
         in_dims = next((n for n in _TIMES if n in dataset.dims), "")
         if self.time is not None:
@@ -42,7 +48,9 @@ class Header:
             raise empty(path)
 
     def _coordinate(self, name: str, units: tuple[str, ...], spellings: tuple[str, ...]) -> xr.Variable:
-        found = [
+        ours = "lat" if name == "latitude" else "lon"
+        told = [self.dataset.variables[theirs] for theirs in self._named[ours] if theirs in self.dataset.variables]
+        found = told or [
             variable
             for key, variable in self.dataset.variables.items()
             if variable.attrs.get("standard_name") == name
@@ -52,7 +60,8 @@ class Header:
         if not found:
             raise ValueError(
                 f"{self.path} has no {name} (found variables {', '.join(map(str, self.dataset.variables))}); "
-                f"expected one with the attribute units = {units[0]!r}."
+                f"expected one with the attribute units = {units[0]!r}. "
+                f"If one of them is it, say so with names={{'THEIRS': {ours!r}}}."
             )
         return min(found, key=lambda v: v.ndim if v.ndim else 9).load()
 
@@ -65,7 +74,7 @@ class Header:
         to_pascal = conversion(unit, "Pa")
         if (
             self._says_hybrid(dim)
-            or (to_pascal is None and dim not in _LEVELS)
+            or (to_pascal is None and dim not in (*_LEVELS, *self._named["level"]))
             or not np.issubdtype(levels.dtype, np.number)
         ):
             return None

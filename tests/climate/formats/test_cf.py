@@ -234,6 +234,26 @@ def test_a_name_map_serves_what_nobody_knows(tmp_path):
         archive.open(tmp_path, names={"wader": "TMQ", "PSL": None})
 
 
+def test_coordinates_under_names_of_ones_own_are_named(snapshot, tmp_path):
+    levels, winds = [850.0, 500.0, 200.0], between(-20, 20, 1, 3, 6, 8)
+    plain = snapshot(U=(("time", "plev", "lat", "lon"), winds, {"units": "m/s"})).assign_coords(plev=levels)
+    plain.to_netcdf(tmp_path / "plain.nc")
+    theirs = plain.rename(lat="ypos", lon="xpos", time="when", plev="height_level")
+    for name in ("ypos", "xpos"):
+        theirs[name].attrs = {}
+    theirs.to_netcdf(tmp_path / "theirs.nc")
+    with pytest.raises(ValueError, match=r"no latitude .*degrees_north.* names=\{'THEIRS': 'lat'\}"):
+        archive.open(tmp_path / "theirs.nc")
+    with pytest.raises(ValueError, match=r"no longitude .*degrees_east.* names=\{'THEIRS': 'lon'\}"):
+        archive.open(tmp_path / "theirs.nc", names={"ypos": "lat"})
+    names = {"ypos": "lat", "xpos": "lon", "when": "time", "height_level": "level"}
+    fields = archive.open(tmp_path / "theirs.nc", names=names)
+    xr.testing.assert_equal(fields, archive.open(tmp_path / "plain.nc"))
+    assert {"TMQ", "U850", "U200"} <= set(fields)
+    with pytest.raises(ValueError, match=r"'latitude'.* of a coordinate lat, lon, time, level"):
+        archive.open(tmp_path / "theirs.nc", names={"ypos": "latitude"})
+
+
 def test_katrina_of_wrf_is_put_together_from_its_parts(shared, tmp_path):
     with xr.open_dataset(shared / "climate" / "katrina_wrf_20050828_ci_test_file.nc", decode_times=False) as raw:
         raw.load()
