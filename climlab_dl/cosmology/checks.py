@@ -101,6 +101,8 @@ def impossible(counts: NDArray[Any]) -> str:
         return "densities are not all finite"
     if counts.min() < 0:
         return f"counts go down to {counts.min():g}; an overflow of int16 or a contrast instead of counts"
+    if counts.max() == 0:
+        return "it holds no particle"
     return ""
 
 

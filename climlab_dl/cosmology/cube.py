@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from climlab_dl import cards
 
-@dataclass(frozen=True, kw_only=True)
+
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Volume:
     """One cube and what is known of it.
 
@@ -43,6 +45,28 @@ class Volume:
     box_size_mpc_h: float | None = None
     periodic: bool = True
     attributes: Mapping[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"Volume({'; '.join(f'{name} {text}' for name, text in self._told().items())})"
+
+    def _repr_html_(self) -> str:
+        return cards.card(self._told(), "Volume")
+
+    def _told(self) -> dict[str, str]:
+        """Say what is known."""
+        values = self.unit if self.physical is None else self.physical
+        named = len(self.names) == (0 if values is None else len(values))
+        texts = [f"{value:.4g}" for value in (() if values is None else values)]
+        return {
+            "source": str(self.source),
+            "counts": f"{self.counts.shape} {self.counts.dtype}",
+            "redshifts": "not told" if self.redshifts is None else ", ".join(f"{z:g}" for z in self.redshifts),
+            "box": "not told" if self.box_size_mpc_h is None else f"{self.box_size_mpc_h:g} Mpc/h",
+            "parameters" if self.unit is None or self.physical is not None else "scaled parameters": ", ".join(
+                map("=".join, zip(self.names, texts, strict=True)) if named else texts
+            )
+            or "not told",
+        }
 
     @property
     def parameters(self) -> dict[str, float]:

@@ -25,10 +25,8 @@ def read(path: Path) -> Volume:
     with _opened(path) as file:
         name = _cube(file)
         if name is None:
-            found = f"{path} has no dataset 'full' or 'x' that is a cube (found: {', '.join(file) or 'nothing'})"
-            other = _renamable(file)
-            remedy = f"; rename it, in Python: h5py.File({str(path)!r}, 'a').move({other!r}, 'full')" if other else ""
-            raise ValueError(found + remedy)
+            there = ", ".join(_datasets(file)) or "nothing"
+            raise ValueError(f"{path} has no dataset 'full' or 'x' that is a cube (found: {there}){_remedy(file)}")
         counts = channels_last(np.asarray(file[name]), path)
 
         def values(key: str) -> NDArray[np.float64] | None:
@@ -106,12 +104,36 @@ def _cube(file: "h5py.File") -> str | None:
     return next((name for name in ("full", "x") if getattr(file.get(name), "ndim", 0) >= 3), None)
 
 
+def _datasets(file: "h5py.File") -> "dict[str, h5py.Dataset]":
+    """All datasets by their paths, at whatever depth of groups."""
+    import h5py
+
+    found: dict[str, h5py.Dataset] = {}
+    file.visititems(lambda path, one: found.update({path: one}) if isinstance(one, h5py.Dataset) else None)
+    return found
+
+
+def _remedy(file: "h5py.File") -> str:
+    """Say how the cube of another name becomes counts that can be read; nothing if there is none."""
+    name = _renamable(file)
+    if name is None:
+        return ""
+    values = _datasets(file)[name]
+    if (least := min(float(np.min(values[i])) for i in range(len(values)))) < 0:
+        return (
+            f"; {name} goes down to {least:g}, so that it is a contrast and no counts: write the mean count times one "
+            "plus the contrast as 'full'"
+        )
+    return f"; rename it, in Python: h5py.File({file.filename!r}, 'a').move({name!r}, 'full')"
+
+
 def _renamable(file: "h5py.File") -> str | None:
-    """Name of a dataset that is a cube by its shape, where nothing tells of a map."""
-    if any(map(_OF_A_MAP.match, map(str, file))):
+    """Path of a dataset that is a cube by its shape, where nothing tells of a map."""
+    datasets = _datasets(file)
+    if any(_OF_A_MAP.match(path.rpartition("/")[2]) for path in datasets):
         return None
-    for name, one in file.items():
-        shape: tuple[int, ...] = getattr(one, "shape", ())
-        if len(shape) in (3, 4) and any(min(end) == max(end) > 1 for end in (shape[:3], shape[-3:])):
-            return str(name)
+    for path, one in datasets.items():
+        ends = one.shape[:3], one.shape[-3:]
+        if one.dtype.kind in "iuf" and one.ndim in (3, 4) and any(min(end) == max(end) > 1 for end in ends):
+            return path
     return None

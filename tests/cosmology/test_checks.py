@@ -29,7 +29,8 @@ def test_overflow_emptiness_and_wrong_scales_are_seen(tmp_path):
     negative[0, 0, 0, 0], empty[..., 2] = -5, 0
     cases = {
         "down to -5": {"counts": negative},
-        "empty": {"counts": empty},
+        "a redshift is empty": {"counts": empty},
+        "it holds no particle": {"counts": np.zeros_like(counts)},
         "beyond -1 to 1": {"unit": np.full(4, 3.0)},
     }
     for word, change in cases.items():

@@ -103,6 +103,41 @@ def test_a_cube_of_another_name_is_told_how_to_be_renamed(volume, tmp_path):
     np.testing.assert_array_equal(next(volumes.read(path)).counts, volume.counts)
 
 
+def test_a_cube_within_groups_is_named_by_its_path(volume, tmp_path):
+    path = tmp_path / "own.h5"
+    with h5py.File(path, "w") as file:
+        file["snap/density"] = volume.counts
+    with pytest.raises(ValueError, match=r"found: snap/density\); rename it.*move\('snap/density', 'full'\)"):
+        next(volumes.read(path))
+    with h5py.File(path, "a") as file:
+        file.move("snap/density", "full")
+    np.testing.assert_array_equal(next(volumes.read(path)).counts, volume.counts)
+
+
+def test_a_contrast_of_another_name_is_told_to_be_one_at_once(tmp_path):
+    path = tmp_path / "own.h5"
+    contrast = np.zeros((4, 4, 4))
+    contrast[3, 0, 0] = -0.75
+    with h5py.File(path, "w") as file:
+        file["density"] = contrast
+    with pytest.raises(
+        ValueError, match=r"density goes down to -0\.75, so that it is a contrast and no counts"
+    ) as said:
+        next(volumes.read(path))
+    assert "move(" not in str(said.value)
+
+
+def test_a_volume_shows_what_is_known_of_it_and_not_its_counts(volume):
+    assert repr(volume) == (
+        f"Volume(source {volume.source}; counts (8, 8, 8, 2) int16; redshifts 0, 1.5; box 128 Mpc/h; "
+        "parameters Omega_m=0.275, sigma_8=0.88)"
+    )
+    assert "<td style='text-align:left'>Omega_m=0.275, sigma_8=0.88</td>" in volume._repr_html_()
+    bare = replace(volume, names=(), physical=None, redshifts=None, box_size_mpc_h=None)
+    assert repr(bare).endswith("redshifts not told; box not told; scaled parameters -0.5, 0.25)")
+    assert repr(replace(bare, unit=None)).endswith("parameters not told)")
+
+
 @pytest.mark.parametrize("name", ["one.h5", "one.zarr"])
 def test_a_cube_without_redshifts_is_kept_as_one_channel(volume, tmp_path, name):
     cube = replace(volume, counts=volume.counts[..., 0], redshifts=None)

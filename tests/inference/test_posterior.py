@@ -121,6 +121,7 @@ def test_a_contrast_in_place_of_counts_has_no_posterior(fitted, trained):
     for counts, found in (
         (contrast, "counts go down to -1; .*a contrast instead of counts"),
         (holes, "not all finite"),
+        (np.zeros_like(volume.counts), "it holds no particle"),
     ):
         wrong = replace(volume, counts=counts)
         point = posterior.draw(fitted, volume, n=1)
