@@ -3,7 +3,7 @@
     mpiexec -n 2 python benchmarks/small_networks.py OUT                       # the tour's, on the sample archive
     mpiexec -n 2 python benchmarks/small_networks.py OUT --archive gcm/ --run t63_deeplab
 
-Each network's curve is its run folder's progress.jsonl. Seconds are the CPUs', of all ranks,
+Each network's curve is OUT/RUN.png, from its run folder's progress.jsonl. Seconds are the CPUs', of all ranks,
 training and evaluation, since this start.
 """
 
@@ -16,7 +16,9 @@ import torch
 
 from climlab_dl import archive, heuristics
 from climlab_dl.parallel import ranks
+from climlab_dl.plot.curves import curves
 from climlab_dl.training import runs
+from climlab_dl.training.folder import RunFolder
 from climlab_dl.training.loop import train
 
 
@@ -46,6 +48,8 @@ def main() -> None:
                     scores = {part: report.metrics[f"iou_{part}"] for part in ("river", "cyclone", "mean")}
                     row = "  ".join(f"{part} {value:.3f}" for part, value in scores.items())
                     print(f"{name} step {report.step}: {row}  loss {report.loss:.4f}  {cpu:.0f} s", flush=True)
+            if ranks.rank() == 0:
+                curves(RunFolder(asked.out / name).progress(), name).savefig(asked.out / f"{name}.png", dpi=80)
 
 
 if __name__ == "__main__":

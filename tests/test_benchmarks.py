@@ -142,6 +142,7 @@ def test_small_networks_are_scored(benchmark, tmp_path):
     source = archive.save(synthetic.atmosphere(times=9, shape=(32, 64), seed=0).drop_vars("mask"), tmp_path / "in.nc")
     _, said = benchmark("small_networks", tmp_path / "out", "--archive", source, "--run", "small_deeplab", "--steps", 1)
     assert "small_deeplab step 1: river" in said
+    assert (tmp_path / "out" / "small_deeplab.png").stat().st_size > 10_000
 
 
 def test_input_is_timed_and_its_bytes_are_those_of_the_files(benchmark, tmp_path):

@@ -109,7 +109,7 @@ def t63_deeplab(source: str | Path) -> Run:
         backbone="resnet20", width=12, output_stride=4, rates=(2, 4), depth=32, low_level=16,
         refinements=(1, 2, 4, 1, 2, 4, 1, 1), linear_upsampling=False, norm="batch",
     )  # fmt: skip
-    return _t63(source, fine, steps=9000)
+    return _t63(source, fine, steps=8000)
 
 
 def t63_tiramisu(source: str | Path) -> Run:
