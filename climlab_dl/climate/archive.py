@@ -58,6 +58,8 @@ def open(source: Source, *, names: Mapping[str, str | None] | None = None) -> xr
     ------
     FileNotFoundError
         When nothing is found.
+    TypeError
+        When what is given was opened by xarray already.
     OSError
         When a file is truncated or locked, or is none of the formats.
     ValueError
@@ -86,7 +88,12 @@ def check(source: Source, *, names: Mapping[str, str | None] | None = None) -> R
     Returns
     -------
     Report
-        ``print(report)`` shows it; ``report.ok`` is False where something is wrong; nothing is raised.
+        ``print(report)`` shows it; ``report.ok`` is False where something is wrong with the files.
+
+    Raises
+    ------
+    TypeError
+        When what is given was opened by xarray already.
     """
     shown = str(source) if isinstance(source, str | Path) else f"{len(source)} sources"
     problems: list[str] = []
@@ -142,7 +149,15 @@ def paths(source: Source) -> list[Path]:
     ------
     FileNotFoundError
         When nothing is found.
+    TypeError
+        When what is given was opened by xarray already.
     """
+    if isinstance(source, xr.Dataset | xr.DataArray):
+        raise TypeError(
+            f"An xarray {type(source).__name__} was given, but files are expected: a path, a pattern or a list of "
+            'them. Save it with .to_netcdf("mine.nc") and open "mine.nc"; fields that have our names, units and grid '
+            "already are used as they are, without archive.open."
+        )
     if not isinstance(source, str | Path):
         return list(dict.fromkeys(path for one in source for path in paths(one)))
     path = Path(source).expanduser()
@@ -164,7 +179,7 @@ def paths(source: Source) -> list[Path]:
 def _there(source: Source, problems: list[str]) -> list[Path]:
     """List the files of those sources that are there, and say which are not."""
     found = []
-    for one in [source] if isinstance(source, str | Path) else source:
+    for one in source if isinstance(source, Sequence) and not isinstance(source, str) else [source]:
         try:
             found += paths(one)
         except FileNotFoundError as error:

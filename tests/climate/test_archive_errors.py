@@ -194,6 +194,15 @@ def test_a_grid_without_coordinates_is_refused(snapshot, tmp_path):
         archive.open(tmp_path)
 
 
+@pytest.mark.parametrize("look", [archive.open, archive.check, archive.paths])
+def test_what_xarray_has_opened_already_is_not_taken_for_files(snapshot, look):
+    opened = snapshot()
+    with pytest.raises(TypeError, match=r"xarray Dataset was given, but files are expected.*to_netcdf.*as they are"):
+        look(opened)
+    with pytest.raises(TypeError, match="xarray DataArray was given"):
+        look([opened.TMQ])
+
+
 def test_nothing_known_in_a_file_is_said(shared):
     with pytest.raises(ValueError, match=r"no field that is known \(found air_temperature\).*names="):
         archive.open(shared / "climate" / "iris_A1B_north_america_360day.nc")
