@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 import xarray as xr
 
-from climlab_dl.climate.fields import CLASSES
+from climlab_dl.climate.fields import CLASSES, named
 from climlab_dl.climate.grid import same_axis
 from climlab_dl.climate.labels import CLASS, PROBABILITIES
 from climlab_dl.climate.snapshots import class_names
@@ -71,7 +71,8 @@ def snapshots(layer: xr.DataArray) -> xr.DataArray:
 def channels_of(fields: xr.DataArray | xr.Dataset, wanted: Sequence[str] | None) -> list[xr.DataArray]:
     """Fields to choose from, canonical, in the order wanted and in the units in which they are read.
 
-    Probabilities are a field for each class, such as ``probability_of_river``.
+    Probabilities are a field for each class, such as ``probability_of_river``. A wanted field may be called as in
+    files of others, ``mslp`` for PSL.
 
     Raises
     ------
@@ -83,11 +84,18 @@ def channels_of(fields: xr.DataArray | xr.Dataset, wanted: Sequence[str] | None)
     if PROBABILITIES in fields and CLASS in fields[PROBABILITIES].dims:
         fields = _by_class(fields)
     drawn = [str(n) for n, v in fields.data_vars.items() if {"lat", "lon"} <= set(v.dims) and v.dtype.kind == "f"]
-    absent = [name for name in wanted or () if name not in fields]
+    here = {name: _called(name, fields) for name in wanted or ()}
+    absent = [name if name == ours else f"{name} (here {ours})" for name, ours in here.items() if ours not in fields]
     if absent or not drawn:
         raise ValueError(f"no channel {', '.join(absent) or 'at all'} to draw: the fields have {', '.join(drawn)}")
-    ordered = canonical(fields[list(wanted or drawn)])
+    ordered = canonical(fields[list(here.values()) or drawn])
     return [snapshots(styles.readable(ordered[name])) for name in ordered.data_vars]
+
+
+def _called(name: str, fields: xr.Dataset) -> str:
+    """Give our name of a channel that is called as in files of others, unless the fields call one so, too."""
+    known = named(name)
+    return name if name in fields or known is None else known.name
 
 
 def _by_class(fields: xr.Dataset) -> xr.Dataset:

@@ -57,6 +57,12 @@ def test_a_page_holds_all_times_and_lists_the_storms(labelled, tmp_path, capsys)
     assert "storm marks" in page
 
 
+def test_a_channel_may_be_called_as_in_the_files_of_others(labelled, tmp_path):
+    for channel in ("mslp", "PSL"):
+        drawing.draw((str(labelled),), out=tmp_path / f"{channel}.png", channel=(channel,), time="0")
+    assert (tmp_path / "mslp.png").read_bytes() == (tmp_path / "PSL.png").read_bytes()
+
+
 def test_an_animation_has_a_picture_a_snapshot(labelled, tmp_path):
     from PIL import Image
 

@@ -59,6 +59,15 @@ def test_channels_come_in_the_order_wanted_and_masks_are_none():
         layers.channels_of(fields, ["U850"])
 
 
+def test_a_channel_may_be_called_as_in_files_of_others():
+    fields = xr.Dataset({"TMQ": FIELD, "PSL": FIELD})
+    assert [f.name for f in layers.channels_of(fields, ["mslp", "tcwv"])] == ["PSL", "TMQ"]
+    # What the fields themselves call so comes first.
+    assert [f.name for f in layers.channels_of(fields.assign(mslp=FIELD), ["mslp"])] == ["mslp"]
+    with pytest.raises(ValueError, match=r"no channel t2m \(here TREFHT\), soup to draw: the fields have TMQ, PSL"):
+        layers.channels_of(fields, ["t2m", "soup"])
+
+
 def test_each_classs_probability_is_a_channel_between_0_and_1():
     share = FIELD / float(FIELD.max())
     chances = xr.concat([1 - share, 0.3 * share, 0.7 * share], "class").assign_coords({"class": list(CLASSES)})
