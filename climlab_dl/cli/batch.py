@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tqdm import tqdm
 
     from climlab_dl.inference.outputs import Outputs
+    from climlab_dl.training.universes import Universes
 
 
 @app.command
@@ -235,7 +236,23 @@ def add_training() -> None:
         if world.rank > 0:
             return
         ended, there = Summary.of(progress.status(), progress.progress()), shlex.quote(str(folder))
-        look = f"infer YOUR_VOLUMES --network {there}"
-        if not isinstance(run.data, Universes):
-            look = f"detect YOUR_FIELDS --detector {there} --out masks"
-        print(f"{ended} · {folder}" + (f"; next: climlab-dl {look}" if ended.state == "finished" else ""))
+        look = f"climlab-dl detect YOUR_FIELDS --detector {there} --out masks"
+        if isinstance(run.data, Universes):
+            look = _too_few(run.data) or f"climlab-dl infer YOUR_VOLUMES --network {there}"
+        print(f"{ended} · {folder}" + (f"; next: {look}" if ended.state == "finished" else ""))
+
+
+def _too_few(data: "Universes") -> str:
+    """Say what to do where fewer universes are kept for calibration than a posterior needs; nothing if they suffice."""
+    from climlab_dl.cosmology import volumes
+    from climlab_dl.inference.densities import fewest_universes
+
+    files = data.files()
+    parameters = len(data.parameters or next(volumes.read(files["training"][0])).names)
+    found, needed = len(files["calibration"]), fewest_universes(parameters, parameters)
+    if found >= needed:
+        return ""
+    return (
+        "train on more universes or with a larger --data.calibration; a posterior of "
+        f"{counted(parameters, 'parameter')} needs {needed} universes kept for calibration, here are {found}"
+    )

@@ -18,6 +18,11 @@ _SWEEPS = 40
 _PROPOSALS = 3
 
 
+def fewest_universes(parameters: int, summaries: int) -> int:
+    """How many universes fix a likelihood: with 3 degrees of freedom its t distribution has a variance."""
+    return parameters + summaries + 3
+
+
 class Likelihood(Protocol):
     """What a posterior needs of a likelihood."""
 
@@ -52,10 +57,10 @@ class LinearLikelihood:
         """Regress summaries on parameters (each: universes, columns)."""
         universes, parameters = unit.shape
         freedom = universes - parameters - summaries.shape[1]
-        if freedom < 3:
+        if universes < (needed := fewest_universes(parameters, summaries.shape[1])):
             raise ValueError(
                 f"too few calibration universes for {parameters} parameters and {summaries.shape[1]} summaries: found "
-                f"{universes}; give at least {parameters + summaries.shape[1] + 3}"
+                f"{universes}; give at least {needed}"
             )
         design = np.column_stack([np.ones(universes), unit])
         coefficients = np.linalg.lstsq(design, summaries, rcond=None)[0].astype(np.float64)

@@ -21,7 +21,6 @@ from climlab_dl.cosmology import spectrum, volumes
 from climlab_dl.cosmology.volumes import Volume
 from climlab_dl.inference.densities import FlowLikelihood, Likelihood, LinearLikelihood, log_posterior
 from climlab_dl.inference.summaries import Summaries
-from climlab_dl.training.universes import Universes
 
 log = logging.getLogger(__name__)
 Array = NDArray[np.float64]
@@ -139,9 +138,9 @@ def fit(
     if prior is not None and (absent := [name for name in network.names if name not in prior]):
         raise ValueError(f"prior has no {', '.join(absent)}; give both ends of {', '.join(network.names)}")
     if refit:
-        network = network.refitted(volumes.open(_split(network)["training"]))
+        network = network.refitted(volumes.open(network.universes()["training"]))
     if calibration is None:
-        calibration = _split(network)["calibration"]
+        calibration = network.universes()["calibration"]
         if not calibration:
             raise ValueError(
                 f"{network.source} was trained with no calibration split; train with Universes(calibration=0.2), or "
@@ -163,8 +162,9 @@ def fit(
 def draw(posterior: Posterior, volume: volumes.Source, n: int = 10_000, seed: int = 0) -> pd.DataFrame:
     """Draw from the posterior of one universe, or of several that share their parameters.
 
-    A warning in the log says so where the files of several tell that their parameters differ, where cells, box or mean
-    count of a volume are not like the training's, and what is assumed where its file does not tell.
+    A warning in the log says so where the files of several tell that their parameters differ, where the network was
+    trained on one, where cells, box or mean count of a volume are not like the training's, and what is assumed where
+    its file does not tell.
 
     Parameters
     ----------
@@ -242,7 +242,7 @@ def held_out(posterior: Posterior) -> list[Volume]:
     ValueError
         If the training held none out.
     """
-    files = _split(posterior.summaries)["held_out"]
+    files = posterior.summaries.universes()["held_out"]
     if not files:
         raise ValueError(
             f"{posterior.summaries.source} was trained with no universes held out; train with Universes(held_out=0.2), "
@@ -266,7 +266,7 @@ def accuracy(posterior: Posterior) -> pd.DataFrame:
     ValueError
         If the training held no universes out.
     """
-    files = _split(posterior.summaries)
+    files = posterior.summaries.universes()
     estimates, physical, _ = posterior.summaries.of(volumes.open(files["held_out"]), posterior.prior)
     units = posterior.to_unit(estimates)
     means = [posterior.likelihood.draw(one[None], MEAN_DRAWS, seed).mean(0) for seed, one in enumerate(units)]
@@ -278,21 +278,17 @@ def accuracy(posterior: Posterior) -> pd.DataFrame:
     return pd.concat([network, others.loc[["ridge ln P", "ridge ln P + PDF", "prior"]]]).rename_axis("method")
 
 
-def _split(network: Summaries) -> dict[str, list[Path]]:
-    """Which universes the network trained on and which not; nothing is known where it learnt from other data."""
-    data = network.run.data
-    return data.files() if isinstance(data, Universes) else {"training": [], "calibration": [], "held_out": []}
-
-
 def _summaries(posterior: Posterior, volume: volumes.Source) -> Array:
-    summaries, told = [], {}
+    summaries, told, sources = [], {}, []
     for one in volumes.open(volume):
         posterior.summaries.warn(one)
+        sources.append(one.source)
         summaries.append(posterior.summary(one))
         if one.physical is not None:
             told.setdefault(tuple(np.round(one.physical, 6).tolist()), one.source.name)
     if not summaries:
         raise ValueError("there is no volume to draw the posterior of; give one, its file, or several")
+    posterior.summaries.warn_of_learnt(sources)
     if len(told) > 1:
         log.warning(
             "%s: volumes that are drawn from together are taken to share their parameters, but the files tell %d sets "

@@ -19,6 +19,7 @@ from climlab_dl.training import checkpoint
 from climlab_dl.training.folder import checkpoint_of
 from climlab_dl.training.precision import Precision
 from climlab_dl.training.run import Run
+from climlab_dl.training.universes import Universes
 
 Array = NDArray[np.float64]
 log = logging.getLogger(__name__)
@@ -199,6 +200,26 @@ class Summaries:
                 "%s has %s: nothing is known of how %s errs there", volume.source, "; ".join(differences), self.source
             )
         return bool(differences or readings)
+
+    def universes(self) -> dict[str, list[Path]]:
+        """Files that the network trained on and not; nothing is known of them where it learnt from other data."""
+        data = self.run.data
+        return data.files() if isinstance(data, Universes) else {"training": [], "calibration": [], "held_out": []}
+
+    def warn_of_learnt(self, sources: Iterable[Path]) -> None:
+        """Say in the log if the network was trained on one of these files."""
+        try:
+            files = self.universes()
+        except (FileNotFoundError, ValueError):  # the training's universes are no longer there
+            return
+        training, unseen = {path.resolve() for path in files["training"]}, files["held_out"]
+        if learnt := [str(source) for source in sources if source.resolve() in training]:
+            others = f"; held out, so that it has not seen them, are {unseen[0]} to {unseen[-1]}" if unseen else ""
+            log.warning(
+                "On a universe that the network was trained on it is too sure of itself: %s%s",
+                ", ".join(learnt),
+                others,
+            )
 
     def _features(self, volume: Volume) -> Array:
         """Features of all the networks, side by side."""

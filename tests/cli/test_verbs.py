@@ -103,11 +103,19 @@ def test_a_training_ends_with_where_it_lies_and_what_is_next(run, fields_file, t
 
 def test_universes_are_next_inferred_from(run, tmp_path, monkeypatch):
     monkeypatch.setattr("climlab_dl.parallel.memory.keep_freed", lambda: True)
-    run("simulate", "--out", tmp_path / "universes", "-n", 4, "--preset", "tour")
-    verb = ("train", tmp_path / "universes", "--folder", tmp_path / "run", "small-cosmoflow", "--steps", 1)
-    *_, last = run(*verb, "--batch-size", 1).stdout.splitlines()
-    assert last.startswith("finished · step 1 of 1 · ")
-    assert last.endswith(f"next: climlab-dl infer YOUR_VOLUMES --network {tmp_path / 'run'}")
+    run("simulate", "--out", tmp_path / "universes", "-n", 13, "--preset", "tour")
+    for share, there in (("0.1", 1), ("0.7", 9)):
+        folder = tmp_path / share
+        verb = ("train", tmp_path / "universes", "--folder", folder, "small-cosmoflow", "--steps", 1, "--batch-size", 1)
+        *_, last = run(*verb, "--data.calibration", share, "--data.held-out", "0.1").stdout.splitlines()
+        assert last.startswith("finished · step 1 of 1 · ")
+        look = f"climlab-dl infer YOUR_VOLUMES --network {folder}"
+        if there < 9:
+            look = (
+                "train on more universes or with a larger --data.calibration; a posterior of 3 parameters needs 9 "
+                f"universes kept for calibration, here are {there}"
+            )
+        assert last.endswith(f"; next: {look}")
 
 
 @pytest.mark.mpi
@@ -182,7 +190,7 @@ def test_what_trainings_leave_is_compared_reported_and_inferred_from(run, tour, 
     page = tmp_path / "report.html"
     run("report", tour / "runs" / "deeplab", "--out", page, "--snapshots", 1)
     assert "<h2>Learning</h2>" in page.read_text()
-    observed, draws = tour / "universes" / "universe_00000.h5", tmp_path / "draws.csv"
+    observed, draws = max((tour / "universes").glob("*.h5")), tmp_path / "draws.csv"
     verb = ("infer", observed, "--network", tour / "runs" / "cosmoflow", "--draws", 500, "--out", draws)
     intervals = {row["parameter"]: row for row in json.loads(run(*verb, "--json").stdout)}
     drawn = pd.read_csv(draws)
@@ -208,6 +216,7 @@ def test_what_trainings_leave_is_compared_reported_and_inferred_from(run, tour, 
     said = run("infer", observed, observed.with_stem("universe_00001"), *ensemble, "-n", 500).stdout
     assert said.startswith("2 volumes; ")
     assert "the files tell 2 sets of them" in caplog.text
+    assert f"too sure of itself: {observed.with_stem('universe_00001')}; held out" in caplog.text
 
 
 def test_the_fields_of_a_runs_parts_are_options(run, tmp_path):

@@ -7,8 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from climlab_dl.cosmology import volumes
 from climlab_dl.cosmology.volumes import Volume
 from climlab_dl.inference.likeness import Training
+from climlab_dl.inference.summaries import Summaries
+from climlab_dl.models.cosmoflow import CosmoFlow
+from climlab_dl.training.losses import MSE
+from climlab_dl.training.run import Run
+from climlab_dl.training.universes import Universes
 
 FACTS = {
     "redshifts": [0.0, 1.5], "cells_a_side": 4, "box_size_mpc_h": 128.0, "lowest_mean_count": [8.0, 8.0],
@@ -98,3 +104,23 @@ def test_another_number_of_redshifts_is_refused_where_the_file_does_not_tell_whi
 
 def test_of_an_older_checkpoint_nothing_is_known():
     assert said(volume(400, [1.5, 0.0], box=1000.0), {"channels": ["z=0", "z=1.5"]}) == []
+
+
+def test_a_universe_that_was_trained_on_is_said_and_those_that_were_not_are_named(tmp_path, caplog):
+    for number in range(10):
+        volumes.save(volume(8, [0.0, 1.5]), tmp_path / f"{number}.h5")
+    run = Run(data=Universes(source=tmp_path, held_out=0.2, calibration=0.2), model=CosmoFlow(), loss=MSE(), steps=1)
+    none = np.zeros(2)
+    network = Summaries(
+        names=("a",), run=run, models=(), mean=none, std=none, target_mean=none, target_std=none, sources=(Path("r"),)
+    )
+    network.warn_of_learnt([tmp_path / "9.h5", tmp_path / "7.h5"])
+    assert not caplog.records
+    network.warn_of_learnt([tmp_path / "9.h5", tmp_path / "0.h5"])
+    assert f"trained on it is too sure of itself: {tmp_path / '0.h5'}; held out" in caplog.text
+    assert f"{tmp_path / '8.h5'} to {tmp_path / '9.h5'}" in caplog.text
+    for path in tmp_path.iterdir():
+        path.unlink()
+    caplog.clear()
+    network.warn_of_learnt([tmp_path / "0.h5"])
+    assert not caplog.records
