@@ -110,9 +110,16 @@ def test_a_universe_that_was_trained_on_is_said_and_those_that_were_not_are_name
     for number in range(10):
         volumes.save(volume(8, [0.0, 1.5]), tmp_path / f"{number}.h5")
     run = Run(data=Universes(source=tmp_path, held_out=0.2, calibration=0.2), model=CosmoFlow(), loss=MSE(), steps=1)
-    none = np.zeros(2)
+    none, nowhere = np.zeros(2, dtype=np.float32), np.zeros(2)
     network = Summaries(
-        names=("a",), run=run, models=(), mean=none, std=none, target_mean=none, target_std=none, sources=(Path("r"),)
+        names=("a",),
+        run=run,
+        models=(),
+        mean=none,
+        std=none,
+        target_mean=nowhere,
+        target_std=nowhere,
+        sources=(Path("r"),),
     )
     network.warn_of_learnt([tmp_path / "9.h5", tmp_path / "7.h5"])
     assert not caplog.records
