@@ -41,7 +41,7 @@ def draw(
             mutual_information, and by class such as probability_of_river.
         time: Of a picture: a position, or a date such as 2001-08-14T06; by default the first.
         wind: Draw the wind at 850 hPa as arrows.
-        storms: Draw the storms' tracks, and under a page list the storms.
+        storms: Draw the storms' tracks until this time, dots where they begin, and under a page list the storms.
         projection: Of the map; by default Robinson for pictures and animations of the whole Earth, whose areas it
             hardly distorts, and PlateCarree, with degrees along its sides, for regions and for pages.
         central_longitude: In the middle of the map, in degrees east; by default 0, or the middle of a region.

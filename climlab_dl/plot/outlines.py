@@ -18,6 +18,9 @@ FULL_SPEED = 25.0
 ACROSS = 48
 # Pieces between two places of a track, so that it bends as great circles do and ends close to the map's cut.
 BENDS = 12
+# Radius of the dot where a storm is seen for the first time, as a share of the map's width, and its corners.
+DOT = 1 / 500
+CORNERS = 12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,7 +142,7 @@ def _thinned(row: int, lat: np.ndarray, lon: np.ndarray, spacing: float) -> tupl
 
 
 def tracks(storms: pd.DataFrame, time: Any, canvas: Canvas) -> Pieces:
-    """Draw the way that each storm of a time has come until then, along great circles.
+    """Draw the way that each storm of a time has come until then, along great circles; a dot where it is seen first.
 
     Parameters
     ----------
@@ -159,7 +162,21 @@ def tracks(storms: pd.DataFrame, time: Any, canvas: Canvas) -> Pieces:
     lat, lon = lat_lon((1 - share) * places[on] + share * places[on + 1])
     kinds = np.array([CLASSES.index(name) if name in CLASSES else 0 for name in past["class"]], np.uint8)
     ends = (lon[:-1].ravel(), lat[:-1].ravel(), lon[1:].ravel(), lat[1:].ravel())
-    return _projected(*ends, np.tile(kinds[on], BENDS), canvas)
+    ways = _projected(*ends, np.tile(kinds[on], BENDS), canvas)
+    alone = ~past["track"].duplicated(keep=False).to_numpy()
+    dots = _dots(past["lat"].to_numpy()[alone], past["lon"].to_numpy()[alone], kinds[alone], canvas)
+    return Pieces(**{name: np.concatenate([getattr(ways, name), getattr(dots, name)]) for name in (*SIDES, "classes")})
+
+
+def _dots(lat: np.ndarray, lon: np.ndarray, classes: np.ndarray, canvas: Canvas) -> Pieces:
+    """Draw small circles around places, as round on every map, that lines as thick as tracks fill."""
+    at = _projected(lon, lat, lon, lat, classes, canvas)
+    angle = np.linspace(0, 2 * np.pi, CORNERS + 1)[:, None]
+    radius = DOT * (canvas.extent[1] - canvas.extent[0])
+    x = (at.x0 + radius * np.cos(angle)).astype(np.float32)
+    y = (at.y0 + radius * np.sin(angle)).astype(np.float32)
+    sides = {"x0": x[:-1].ravel(), "y0": y[:-1].ravel(), "x1": x[1:].ravel(), "y1": y[1:].ravel()}
+    return Pieces(**sides, classes=np.tile(at.classes, CORNERS))
 
 
 def _bounded(here: np.ndarray, there: np.ndarray) -> np.ndarray:

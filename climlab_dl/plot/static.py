@@ -41,7 +41,8 @@ def static(
     Parameters
     ----------
     fields, mask, truth, probabilities, wind, storms
-        As for `explore`: the field, classes to fill, classes to outline, contours, arrows, the tracks until this time.
+        As for `explore`: the field, classes to fill, classes to outline, contours, arrows, the tracks until this
+        time and dots where they begin.
     channel
         Which field; by default the first.
     time
@@ -140,10 +141,11 @@ def _draw(axes: "GeoAxes", pieces: Pieces, width: float, *, cased: bool = False)
     from matplotlib.collections import LineCollection
 
     ends = np.stack([np.column_stack([pieces.x0, pieces.y0]), np.column_stack([pieces.x1, pieces.y1])], axis=1)
-    colors = [styles.line_color(kind) for kind in pieces.classes]
+    looks = [{"colors": [styles.line_color(kind) for kind in pieces.classes], "linewidths": width}]
     if cased:
-        axes.add_collection(LineCollection(list(ends), colors="black", linewidths=2 * width), autolim=False)
-    axes.add_collection(LineCollection(list(ends), colors=colors, linewidths=width), autolim=False)
+        looks.insert(0, {"colors": "black", "linewidths": 2 * width})
+    for look in looks:
+        axes.add_collection(LineCollection(list(ends), capstyle="round", **look), autolim=False)
 
 
 def _legend(axes: Any, kinds: list[int], filled: bool, outlined: bool) -> None:

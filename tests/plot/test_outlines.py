@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from climlab_dl.plot import canvas
-from climlab_dl.plot.outlines import BENDS, FULL_SPEED, LEVELS, arrows, contours, outline, tracks
+from climlab_dl.plot.outlines import BENDS, CORNERS, DOT, FULL_SPEED, LEVELS, arrows, contours, outline, tracks
 
 LAT, LON = np.arange(-85.0, 90, 10), np.arange(0.0, 360, 10)
 GRID = xr.DataArray(np.zeros((18, 36)), dims=("lat", "lon"), coords={"lat": LAT, "lon": LON})
@@ -154,8 +154,30 @@ def test_a_track_leads_from_where_the_storm_began_to_where_it_is():
     assert (here.x0.min(), here.x1.max()) == pytest.approx((20, 22))
     assert set(here.classes) == {1}
     assert len(tracks(storms, storms.time.iloc[2], flat())) == 2 * BENDS
-    # Storms that are gone, like the river after its only snapshot, or alone, have none.
-    assert len(tracks(storms, storms.time.iloc[0], flat())) == 0
+    # The river is gone after its only snapshot.
+    assert set(tracks(storms, storms.time.iloc[2], flat()).classes) == {1}
+
+
+def test_a_storm_that_is_seen_for_the_first_time_has_a_dot_around_its_place():
+    storms = pd.concat([walk([10.0, 12], [20.0, 22]), walk([-30.0], [100.0], 2, "river")])
+    dots = tracks(storms, storms.time.iloc[0], flat())
+    assert len(dots) == 2 * CORNERS
+    for kind, x, y in ((1, 20, 10), (2, 100, -30)):
+        own = dots.classes == kind
+        np.testing.assert_allclose(np.hypot(dots.x0[own] - x, dots.y0[own] - y), 360 * DOT, rtol=1e-4)
+        # Closed: each piece ends where another begins.
+        ends = [
+            sorted(zip(a[own].tolist(), b[own].tolist(), strict=True))
+            for a, b in ((dots.x0, dots.y0), (dots.x1, dots.y1))
+        ]
+        np.testing.assert_allclose(ends[0], ends[1], atol=1e-4)
+
+
+def test_storms_behind_the_globe_have_no_dot():
+    storms = pd.concat([walk([0.0], [10.0]), walk([0.0], [190.0], 2)])
+    place = canvas.over(GRID, canvas.projection("Orthographic", 0))
+    assert len(tracks(storms, storms.time.iloc[0], place)) == CORNERS
+    assert len(tracks(storms, pd.Timestamp("2002-01-01"), place)) == 0
 
 
 def test_a_track_across_the_dateline_is_cut_there_and_nowhere_else():

@@ -10,6 +10,7 @@ from matplotlib.colors import to_rgb
 
 from climlab_dl import events, maps, synthetic
 from climlab_dl.plot import canvas, styles
+from climlab_dl.plot.outlines import CORNERS
 
 
 @pytest.fixture(scope="module")
@@ -119,13 +120,14 @@ def test_tracks_grow_with_time_and_only_classes_sought_are_in_the_legend(fields)
     storms = events.find(fields.mask, fields)
     rivers = fields.mask.where(fields.mask == 2, 0).astype(np.int8)
     rivers.attrs = {"flag_values": np.array([0, 2], np.int8), "flag_meanings": "background river"}
-    lines = []
+    lines, first = [], storms.loc[storms["time"] == fields.time.values[0]]
     for time in (0, 1):
         [axes] = [a for a in maps.static(fields, rivers, time=time, storms=storms).axes if hasattr(a, "projection")]
         lines.append(len(axes.collections[-1].get_paths()))
         assert [text.get_text() for text in axes.get_legend().get_texts()] == ["river"]
-    assert lines[0] == 0
-    assert lines[1] > 0
+    # At first each storm is a dot.
+    assert lines[0] == CORNERS * len(first) > 0
+    assert lines[1] > lines[0]
 
 
 def test_a_snapshot_that_is_not_there_is_said(fields):
