@@ -29,6 +29,7 @@ _NAMES = re.compile(r"names=\{'(?P<theirs>[^']*)': (?:'(?P<ours>[^']*)'|None)\}(
 
 _PRESET = re.compile(r"preset=simulate\.(\w+)\(\)")
 _REDSHIFTS = re.compile(r"Universes\(redshifts=\(([^)]*?),?\)\)")
+_CHANNELS = re.compile(r"ClimateArchive\(channels=\(([^)]*?),?\)\)")
 
 
 def in_shell(message: str, verb: str) -> str:
@@ -49,4 +50,5 @@ def in_shell(message: str, verb: str) -> str:
     for python, shell in _OTHERS:
         message = message.replace(python, shell)
     message = _PRESET.sub(lambda match: f"--preset {match[1]}", _NAMES.sub(names, message))
-    return _REDSHIFTS.sub(lambda match: f"--data.redshifts {match[1].replace(',', '')}", message)
+    message = _REDSHIFTS.sub(lambda match: f"--data.redshifts {match[1].replace(',', '')}", message)
+    return _CHANNELS.sub(lambda match: f"--data.channels {match[1].replace(chr(39), '').replace(',', '')}", message)

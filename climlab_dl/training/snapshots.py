@@ -11,7 +11,7 @@ import torch
 import xarray as xr
 from dask.local import get_sync
 
-from climlab_dl.climate import archive
+from climlab_dl.climate import archive, derived
 from climlab_dl.climate.fields import CLASSES, UNLABELLED
 from climlab_dl.climate.labels import MASK
 from climlab_dl.climate.straight import Straight
@@ -174,4 +174,10 @@ def _opened(
             f"the archive {source} has no masks to learn from; label it and save it with them: "
             "archive.save(fields.assign(mask=heuristics.label(fields)), folder)"
         )
-    return archive.require(opened, channels)
+    try:
+        return archive.require(opened, channels)
+    except ValueError as lacks:
+        there = tuple(name for name in channels if derived.follows(name, set(map(str, opened))))
+        if not there:
+            raise
+        raise ValueError(f"{lacks} Or train without it: ClimateArchive(channels={there}).") from lacks

@@ -88,6 +88,12 @@ def test_the_low_end_of_a_prior_comes_first(run, wrong):
         ("leave it out with names={'their name': None}.", "check", "leave it out with --names 'their name='."),
         ("with Universes(redshifts=(0.0,))", "infer", "with --data.redshifts 0.0"),
         ("with Universes(redshifts=(0, 1.5))", "infer", "with --data.redshifts 0 1.5"),
+        (
+            "without it: ClimateArchive(channels=('TMQ', 'U850')).",
+            "train",
+            "without it: --data.channels TMQ U850.",
+        ),
+        ("without it: ClimateArchive(channels=('TMQ',)).", "train", "without it: --data.channels TMQ."),
         ("take preset=simulate.tour(); or choose", "simulate", "take --preset tour; or choose"),
         ("missing='mean' would take", "detect", "--missing mean would take"),
         (

@@ -141,6 +141,17 @@ def test_a_channel_that_is_missing_is_named(labelled):
         ClimateArchive(source=labelled, channels=("TMQ", "IVT")).prepare(seed=0)
 
 
+def test_a_channel_that_is_missing_can_be_left_out_as_the_error_says(labelled):
+    data = ClimateArchive(source=labelled, channels=("TMQ", "IVT", "VORT850"))
+    with pytest.raises(ValueError, match=r"Or train without it: ClimateArchive\(channels=\('TMQ', 'VORT850'\)\)\.$"):
+        data.prepare(seed=0)
+    assert replace(data, channels=("TMQ", "VORT850")).prepare(seed=0).channels == ("TMQ", "VORT850")
+    # Where none is there, it is another archive that is needed.
+    with pytest.raises(ValueError, match="no field 'IVT'") as lacks:
+        replace(data, channels=("IVT",)).prepare(seed=0)
+    assert "without it" not in str(lacks.value)
+
+
 def test_channels_that_follow_from_others_are_computed(labelled):
     prepared = ClimateArchive(source=labelled, channels=("TMQ", "VORT850", "ABSLAT"), roll=False).prepare(seed=0)
     mean, std = prepared.statistics.mean, prepared.statistics.std
