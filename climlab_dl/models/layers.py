@@ -271,9 +271,10 @@ def check_fields(fields: Tensor, *, network: str, channels: int, stride: int) ->
     for name, size in (("lat", fields.shape[2]), ("lon", fields.shape[3])):
         if size % stride or size == 0:
             below = size - size % stride
+            cut = f"archive.save(archive.open(source).isel({name}=slice(0, {below})), 'crop.nc')"
             raise ValueError(
                 f"{network} halves the map down to 1/{stride}: {name} has to be a multiple of {stride}, found {size}; "
-                f"crop to {below}, or pad or regrid to {below + stride}."
+                f"{f'crop to {below}, by {cut}, or ' if below else ''}pad or regrid to {below + stride}."
             )
 
 

@@ -1,6 +1,7 @@
 """The program as a whole: its help, its words and numbers, its completion, and how it ends."""
 
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -120,6 +121,19 @@ def test_the_low_end_of_a_prior_comes_first(run, wrong):
 )
 def test_advice_is_given_in_the_words_of_the_shell(python, verb, shell):
     assert in_shell(python, verb) == shell
+
+
+def test_a_map_of_another_size_is_cropped_by_the_line_that_the_failure_tells(run, tmp_path):
+    # 27 rows: the small DeepLab halves the map down to a multiple of 8.
+    archive.save(synthetic.atmosphere(times=3, shape=(27, 48), seed=1)[["TMQ", "mask"]], tmp_path / "odd.nc")
+    words = ("small-deeplab", "--steps", 1, "--batch-size", 1, "--data.channels", "TMQ")
+    said = run("train", tmp_path / "odd.nc", "--folder", tmp_path / "run", *words, code=1).stderr
+    line = re.search("python (-c .*), or pad", said)
+    assert line is not None
+    command = shlex.split(line[1].replace("FILES", str(tmp_path / "odd.nc")))
+    subprocess.run([sys.executable, *command], cwd=tmp_path, check=True)
+    assert archive.open(tmp_path / "crop.nc").sizes["lat"] == 24
+    run("train", tmp_path / "crop.nc", "--folder", tmp_path / "other", *words)
 
 
 def test_a_failure_tells_what_to_type(run, tmp_path):

@@ -98,8 +98,8 @@ def test_nothing_leaks_from_pole_to_pole():
     ("shape", "words"),
     [
         ((1, 5, 16, 32), "built for 4 channels, found 5"),
-        ((1, 4, 19, 32), "lat has to be a multiple of .*found 19; crop to 16"),
-        ((1, 4, 16, 35), "lon has to be a multiple of .*found 35; crop to 32"),
+        ((1, 4, 19, 32), "lat has to be a multiple of .*found 19; crop to 16, by .*isel.lat=slice.0, 16"),
+        ((1, 4, 16, 35), "lon has to be a multiple of .*found 35; crop to 32, by .*isel.lon=slice.0, 32"),
         ((4, 16, 32), "add the batch"),
     ],
 )
