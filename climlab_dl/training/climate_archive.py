@@ -20,8 +20,12 @@ from climlab_dl.training.metrics import Segmentation
 from climlab_dl.training.snapshots import Snapshots, StagedSnapshots
 from climlab_dl.training.statistics import Statistics
 from climlab_dl.training.variation import Variation
+from climlab_dl.words import counted
 
 logger = logging.getLogger(__name__)
+
+_FEW = 20
+"""Snapshots below which a network learns these rather than storms."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,6 +133,12 @@ class ClimateArchive:
                 self.source, self.channels, 0 if self.stage_to else self.memory_gigabytes, names=self.names
             )
             training, held_out = self._split(reader.snapshots)
+        if len(training) < _FEW and ranks.rank() == 0:
+            logger.warning(
+                "training on %s, holding out %d: enough to try whether all works, but masks that a network finds by so "
+                "few in other weather are worth nothing; a few hundred snapshots teach it",
+                counted(len(training), "snapshot"), len(held_out),
+            )  # fmt: skip
         statistics = shared_statistics(reader, training, known)
         if known is None and self.statistics is not None:
             published = Statistics.load_deepcam(self.statistics, self.channels, CAM5)

@@ -152,6 +152,14 @@ def test_a_channel_that_is_missing_can_be_left_out_as_the_error_says(labelled):
     assert "without it" not in str(lacks.value)
 
 
+@pytest.mark.parametrize(("held_out", "says"), [(1 / 3, True), (1 / 6, False)])
+def test_so_few_snapshots_that_they_teach_little_are_said(labelled, caplog, held_out, says):
+    # Of 24 snapshots 16 or 20 are trained on.
+    ClimateArchive(source=labelled, channels=CHANNELS, held_out=held_out).prepare(seed=0)
+    said = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert [text[:42] for text in said] == (["training on 16 snapshots, holding out 8: en"[:42]] if says else [])
+
+
 def test_channels_that_follow_from_others_are_computed(labelled):
     prepared = ClimateArchive(source=labelled, channels=("TMQ", "VORT850", "ABSLAT"), roll=False).prepare(seed=0)
     mean, std = prepared.statistics.mean, prepared.statistics.std
