@@ -64,7 +64,9 @@ def lab(*, folder: Path = Path()) -> None:
             if not (folder / "notebooks" / source.name).exists():
                 shutil.copy(source, folder / "notebooks")
     command = [sys.executable, "-m", "jupyterlab", "--ip=127.0.0.1", "--ServerApp.root_dir", str(folder.resolve())]
+    # Not as a file to run, which only a browser is told of: the address that is printed leads to the tour, too.
+    command.append(f"--LabApp.default_url=/lab/tree/notebooks/{first.name}")
     # Root may not start JupyterLab unless told; whoever is root here has chosen to be.
     if hasattr(os, "getuid") and os.getuid() == 0:
         command.append("--allow-root")
-    os.execv(sys.executable, [*command, str(folder / "notebooks" / first.name)])  # noqa: S606
+    os.execv(sys.executable, command)  # noqa: S606

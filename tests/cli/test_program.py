@@ -1,5 +1,6 @@
 """The program as a whole: its help, its words and numbers, its completion, and how it ends."""
 
+import os
 import re
 import shlex
 import signal
@@ -134,6 +135,23 @@ def test_a_map_of_another_size_is_cropped_by_the_line_that_the_failure_tells(run
     subprocess.run([sys.executable, *command], cwd=tmp_path, check=True)
     assert archive.open(tmp_path / "crop.nc").sizes["lat"] == 24
     run("train", tmp_path / "crop.nc", "--folder", tmp_path / "other", *words)
+
+
+def test_the_address_that_the_lab_prints_leads_to_the_tour(tmp_path):
+    # No browser is started, and nothing of the user's own Jupyter is read or written.
+    homes = {name: str(tmp_path / name) for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR")}
+    lab = [str(PROGRAM), "lab", "--folder", str(tmp_path / "mine")]
+    process = subprocess.Popen(
+        lab, env=os.environ | homes | {"BROWSER": "true"}, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+    )
+    try:
+        assert process.stderr is not None
+        address = next((line for line in process.stderr if "http://127.0.0.1" in line), "")
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)
+    assert "/lab/tree/notebooks/00_tour.ipynb?token=" in address
+    assert (tmp_path / "mine" / "notebooks" / "00_tour.ipynb").is_file()
 
 
 def test_a_failure_tells_what_to_type(run, tmp_path):
