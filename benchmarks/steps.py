@@ -28,7 +28,7 @@ import torch
 from models import peak_kib, plain
 from torch import nn
 
-from climlab_dl.models import cosmoflow, tiramisu
+from climlab_dl.models import cosmoflow_network, tiramisu
 from climlab_dl.models.cosmoflow import CosmoFlow
 from climlab_dl.models.deeplab import DeepLab
 from climlab_dl.models.fold import fold
@@ -80,8 +80,8 @@ class Side:
         elif case.startswith("deepcam"):
             self.network = _published(reference)
         else:
-            tiramisu.as_read = cosmoflow.as_read = lambda fields: fields
-            cosmoflow.in_slabs = lambda stage, volumes: stage(volumes)
+            tiramisu.as_read = cosmoflow_network.as_read = lambda fields: fields
+            cosmoflow_network.in_slabs = lambda stage, volumes: stage(volumes)
             self.network = plain(build())
 
     def step(self) -> float:

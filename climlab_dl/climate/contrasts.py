@@ -31,7 +31,8 @@ class Contrast:
 
     def __call__(self, field: xr.DataArray) -> xr.DataArray:
         """Give tanh of the departure from the threshold over the width."""
-        return np.tanh((field - np.float32(self.threshold)) / np.float32(self.width))
+        departure = (field - np.float32(self.threshold)) / np.float32(self.width)
+        return xr.apply_ufunc(np.tanh, departure, dask="allowed")
 
 
 CONTRASTS = {

@@ -42,9 +42,9 @@ def test_every_centre_of_the_cyclone_rule_lies_in_a_rise_of_pressure_and_near_a_
     fields = archive.require(archive.open(sample / "gcm_t63_2001-08-14T06.nc"), list(CONTRASTS))
     rule, mesh, seen = heuristics.Cyclones.kurth(), mesh_of(fields.lat.values, fields.lon.values), 0
     for time in range(4):
-        snapshot = {name: fields[name].isel(time=time).values for name in fields.data_vars}
-        for centre in rule.find(snapshot, mesh).itertuples():
-            row, column = np.abs(mesh.lat - centre.lat).argmin(), np.abs(mesh.lon - centre.lon).argmin()
+        snapshot = {str(name): fields[name].isel(time=time).values for name in fields.data_vars}
+        for lat, lon in rule.find(snapshot, mesh)[["lat", "lon"]].to_numpy():
+            row, column = np.abs(mesh.lat - lat).argmin(), np.abs(mesh.lon - lon).argmin()
             assert snapshot["PSLRISE40"][row, column] >= 0
             # The warmest cell above lies within 1.5 steps of the grid.
             assert np.roll(snapshot["WARMCORE04"], 1 - column, 1)[row - 1 : row + 2, :3].max() >= 0

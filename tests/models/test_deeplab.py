@@ -74,15 +74,16 @@ def test_refinements_add_two_convolutions_each_and_leave_the_rest_of_the_network
         for network in (plain, fine)
     ]
     assert before[0] == before[1]
-    kernels = [m for m in fine.decoder.head.decide.modules() if isinstance(m, Conv2d) and m.kernel_size == (3, 3)]
+    decide = fine.get_submodule("decoder.head.decide")
+    kernels = [m for m in decide.modules() if isinstance(m, Conv2d) and m.kernel_size == (3, 3)]
     assert [kernel.dilation[0] for kernel in kernels] == [1, 1, 1, 1, 4, 1]
 
 
 def test_a_pixel_sees_as_far_as_the_refinements_reach():
     # Without pyramid and encoder: a change of one pixel of the features that the decoder decides on.
     torch.manual_seed(0)
-    decide = DeepLab(width=4, depth=4, low_level=4, norm="none", linear_upsampling=False, refinements=(2, 3))
-    decide = decide.build(2, 3).decoder.head.decide
+    network = DeepLab(width=4, depth=4, low_level=4, norm="none", linear_upsampling=False, refinements=(2, 3))
+    decide = network.build(2, 3).get_submodule("decoder.head.decide")
     features = torch.zeros(1, 6, 33, 48)
     with torch.no_grad():
         before = decide(features)
