@@ -4,7 +4,9 @@ BIN := .venv/bin
 DATA ?=
 OUT ?= out
 
-.PHONY: tour lab test test-fast lint docs bench clean
+.PHONY: install tour lab test test-fast lint docs bench clean
+
+install: .venv/installed
 
 tour: .venv/installed
 	$(BIN)/climlab-dl tour --out "$(OUT)" $(if $(DATA),--data "$(DATA)")
@@ -31,6 +33,7 @@ docs: .venv/installed
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 .venv/installed: pyproject.toml constraints.txt
+	@echo "Installing into .venv: about 3 GB, which takes some minutes."
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --progress-bar on --constraint constraints.txt --editable ".[dev]"
 	touch $@

@@ -137,7 +137,7 @@ def simulate(
 
     What is there already is kept.
 
-    Example: mpiexec -n 4 climlab-dl simulate --out more-universes -n 2000
+    Example: mpiexec -n 4 climlab-dl simulate --out more-universes -n 2000 --seed 1
 
     Args:
         out: Folder of the files.
@@ -180,6 +180,8 @@ def flops(*, as_json: AsJson = False) -> None:
     print(table.reset_index().to_json(orient="records", indent=2) if as_json else table.to_string(na_rep="-"))
 
 
+_UNNAMED = "SOURCE"
+"""Stands for the archive where a named run's options are listed."""
 app.verbs["train"] = "Train a named run, or a variation of it; resumes what is there."
 
 
@@ -197,7 +199,7 @@ def add_training() -> None:
     from climlab_dl.training.universes import Universes
 
     functions = {name: f for name, f in vars(runs).items() if getattr(f, "__module__", "") == runs.__name__}
-    named = {name.replace("_", "-"): f("SOURCE") for name, f in functions.items() if not name.startswith("_")}
+    named = {name.replace("_", "-"): f(_UNNAMED) for name, f in functions.items() if not name.startswith("_")}
     if TYPE_CHECKING:
         Named = Run
     else:
@@ -218,6 +220,8 @@ def add_training() -> None:
             folder: The run's folder, which is filled; ``climlab_dl.live.watch`` follows it.
         """
         keep_freed()
+        if run.data.source != _UNNAMED:
+            wrong_use(f"name the archive as SOURCE, before the run, and not with --data.source {run.data.source}")
         run = replace(run, data=replace(run.data, source=source))
         if isinstance(run.data, Universes):
             refuse_names(names)

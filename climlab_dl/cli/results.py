@@ -83,7 +83,7 @@ def infer(
 
     Several volumes are taken to share their parameters and to differ in their phases: their likelihoods are multiplied.
 
-    Example: climlab-dl infer universes/universe_00007.h5 --network runs/cosmoflow --out draws.csv
+    Example: climlab-dl infer observed.h5 --network runs/cosmoflow --out draws.csv
 
     Args:
         files: Volumes (HDF5, TFRecord or Zarr), folders or patterns.

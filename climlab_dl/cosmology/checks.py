@@ -86,12 +86,15 @@ def describe(volume: Volume) -> str:
         f"{name} {value:.4g}" for name, value in zip(names, () if values is None else values, strict=False)
     )
     box = "" if volume.box_size_mpc_h is None else f" of {volume.box_size_mpc_h:g} Mpc/h"
-    facts = {"names": volume.names, "box": volume.box_size_mpc_h, "redshifts": volume.redshifts}
-    untold = [name for name, fact in facts.items() if fact is None or (name == "names" and not fact)]
+    redshifts = "" if volume.redshifts is None else f" at z = {', '.join(f'{z:g}' for z in volume.redshifts)}"
+    facts = {"names": volume.names or None, "box": volume.box_size_mpc_h, "redshifts": volume.redshifts}
+    if volume.unit is None and volume.physical is not None:
+        facts["prior (unitPar)"] = None
+    untold = [name for name, fact in facts.items() if fact is None]
     unknown = f"; unknown: {', '.join(untold)}" if untold else ""
     return (
-        f"{counts.shape} {counts.dtype}{box}, empty {empty}, largest {largest}; {known or 'no parameters'}{scaled}"
-        f"{unknown}"
+        f"{counts.shape} {counts.dtype}{box}{redshifts}, empty {empty}, largest {largest}; "
+        f"{known or 'no parameters'}{scaled}{unknown}"
     )
 
 

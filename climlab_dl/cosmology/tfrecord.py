@@ -73,8 +73,12 @@ def _payload(file: IO[bytes], header: bytes, path: Path, number: int) -> bytes:
         raise ValueError(f"{path} is truncated: record {number} has {len(header)} of 12 header bytes; copy it again")
     length, checksum = struct.unpack("<QI", header)
     if length > _LARGEST or _checksum(header[:8]) != checksum:
-        what = "is no TFRecord" if number == 1 else f"is damaged at record {number}"
-        raise ValueError(f"{path} {what}: its length does not fit its checksum")
+        if number == 1:
+            raise ValueError(
+                f"{path} is none of HDF5, TFRecord and Zarr (it begins with {header[:8]!r}), or it is damaged; a NumPy "
+                "cube becomes a volume with volumes.save"
+            )
+        raise ValueError(f"{path} is damaged at record {number}: its length does not fit its checksum; copy it again")
     payload = file.read(length)
     tail = file.read(4)
     if len(payload) + len(tail) < length + 4:

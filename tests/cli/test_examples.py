@@ -47,6 +47,7 @@ def desk(tour, tmp_path_factory):
     archive.save(atmosphere, folder / "labelled.nc")
     for name in ("universes", "runs"):
         shutil.copytree(tour / name, folder / name)
+    shutil.copy(folder / "universes/universe_00000.h5", folder / "observed.h5")
     return folder
 
 

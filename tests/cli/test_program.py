@@ -70,6 +70,12 @@ def test_how_many_is_a_whole_number_above_0(run, words):
     assert "is not a whole number above 0" in run(*words, code=2).stderr
 
 
+def test_an_archive_is_named_once(run):
+    # The run's own option would have been listened to as little as it was refused.
+    words = ("train", "x.nc", "--folder", "f", "small-deeplab", "--data.source", "y.nc")
+    assert "not with --data.source y.nc" in run(*words, code=2).stderr
+
+
 @pytest.mark.parametrize("wrong", ["Omega_m", "Omega_m=0.1", "Omega_m=0.1:x", "Omega_m=1:2:3"])
 def test_a_prior_has_two_ends(run, wrong):
     said = run("infer", "x.h5", "--network", "n", "--prior", "sigma_8=0.5:1.1", wrong, code=2).stderr

@@ -122,6 +122,9 @@ def test_a_snapshot_without_a_time_is_named_with_its_file(snapshot, tmp_path):
 
 def test_a_text_file_is_no_climate_file(tmp_path):
     (tmp_path / "a.nc").write_text("<html>404 not found</html>")
+    np.savez(tmp_path / "a.npz", TMQ=np.ones((2, 3)))
+    with pytest.raises(OSError, match=r"a\.npz is none of .*NumPy's arrays\? .*to_netcdf"):
+        archive.open(tmp_path / "a.npz")
     with pytest.raises(OSError, match=r"a\.nc is none of NetCDF, HDF5, Zarr and GRIB .*failed download"):
         archive.open(tmp_path)
 

@@ -71,7 +71,10 @@ def test_what_a_file_does_not_tell_is_said(tmp_path):
     (line,) = checks.check(tmp_path / "crop.h5").lines
     assert line.endswith("0.31, parameter 1 0.82 (taken for scaled to -1..1); unknown: names, box, redshifts")
     known = {"names": ("a", "b", "c", "d"), "box_size_mpc_h": 64.0, "redshifts": np.arange(4.0)}
-    assert "unknown" not in checks.describe(made(tmp_path, **known, physical=np.arange(4.0)))
+    told = checks.describe(made(tmp_path, **known, physical=np.arange(4.0)))
+    assert " of 64 Mpc/h at z = 0, 1, 2, 3, empty" in told
+    assert "unknown" not in told
+    assert checks.describe(made(tmp_path, **known, unit=None, physical=np.arange(4.0))).endswith("prior (unitPar)")
 
 
 def test_sources_of_one_name_are_not_mixed(tmp_path):

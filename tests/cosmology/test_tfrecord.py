@@ -87,8 +87,11 @@ def test_truncated_gzip_and_foreign_files_are_named(tmp_path):
     with pytest.raises(ValueError, match=r"cut\.tfrecord is truncated"):
         list(volumes.read(tmp_path / "cut.tfrecord"))
     (tmp_path / "foreign.tfrecord").write_bytes(b"a text that is long enough to have a header")
-    with pytest.raises(ValueError, match=r"foreign\.tfrecord is no TFRecord"):
+    with pytest.raises(ValueError, match=r"foreign\.tfrecord is none of HDF5, TFRecord and Zarr .*b'a text t'"):
         list(volumes.read(tmp_path / "foreign.tfrecord"))
+    np.save(tmp_path / "cube.npy", np.ones((4, 4, 4)))
+    with pytest.raises(ValueError, match=r"cube\.npy is none of .*volumes\.save"):
+        list(volumes.read(tmp_path / "cube.npy"))
     (tmp_path / "noise.gz").write_bytes(b"\x1f\x8b" + bytes(100))
     with pytest.raises(ValueError, match=r"noise\.gz is damaged"):
         list(volumes.read(tmp_path / "noise.gz"))

@@ -40,10 +40,11 @@ def kind_of(path: Path) -> Kind:
         return "grib"
     if not start:
         raise OSError(f"{path} is empty. Copy or download it again, or leave it out.")
-    raise OSError(
-        f"{path} is none of NetCDF, HDF5, Zarr and GRIB (it begins with {start!r}); a text file or a failed download? "
-        "(Tables of tracks are for events.read_tracks.)"
-    )
+    if start.startswith((b"\x93NUMPY", b"PK\x03\x04")):
+        what = "NumPy's arrays? Fields are kept as NetCDF, with xarray.Dataset.to_netcdf; cubes with volumes.save."
+    else:
+        what = "a text file or a failed download? (Tables of tracks are for events.read_tracks.)"
+    raise OSError(f"{path} is none of NetCDF, HDF5, Zarr and GRIB (it begins with {start!r}); {what}")
 
 
 def hdf5(path: Path) -> h5py.File:
