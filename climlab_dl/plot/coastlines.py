@@ -53,6 +53,7 @@ def setup() -> None:
     setattr(pn.config, "inline", True)  # noqa: B010  (a property, to type checkers)
     # GeoViews sends Panel's scripts with its own; pn.extension besides would send the same three megabytes again.
     gv.extension("bokeh", inline=True, logo=False)
+    hv.output(widget_location=saving.SLIDERS)
     if saving.inline_styles not in Viewable._preprocessing_hooks:
         Viewable._preprocessing_hooks.append(saving.inline_styles)
     _show_figures()

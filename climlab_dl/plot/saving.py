@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from bokeh.model import Model
     from bokeh.models import LayoutDOM
 
+SLIDERS = "top_left"
+"""Where sliders stand: beside a drawing as wide as the page they would lie beyond its edge."""
+
 # Not the pages that Bokeh and Panel make of themselves: once Panel is imported, those link to files of its server.
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
@@ -81,7 +84,7 @@ def save(drawn: Any, path: str | Path, *, title: str = "") -> Path:
     # HoloViews sizes the frames of its panels, where Bokeh expects sizes of the panels.
     with silenced(FIXED_SIZING_MODE), _inlining_styles():
         panel_save(
-            pn.pane.HoloViews(drawn, center=True),
+            pn.pane.HoloViews(drawn, center=True, widget_location=SLIDERS),
             page,  # pyright: ignore[reportArgumentType]  (its type parameter is unbound)
             embed=True,
             resources=INLINE,

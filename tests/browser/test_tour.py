@@ -23,3 +23,19 @@ def test_maps_draw_coastlines_and_their_sliders_move(tour, offline):
         after = opened.pixels(number=number)
         assert (np.abs(after - before).max(axis=-1) > 8).mean() > 0.01
     assert opened.clean()
+
+
+def test_no_slider_lies_beyond_the_page_and_no_heading_of_a_table_is_broken(tour, offline):
+    page = offline(tour / "tour.html").page
+    page.set_viewport_size({"width": 1100, "height": 720})
+    right = page.locator(".noUi-target:visible").evaluate_all("all => all.map(x => x.getBoundingClientRect().right)")
+    assert len(right) >= 4  # times, opacities, and redshifts beside whose pictures there is no room
+    assert max(right) < page.evaluate("document.querySelector('main').getBoundingClientRect().right")
+    lines = """all => all.map(one => {
+        const text = document.createRange()
+        text.selectNodeContents(one)
+        return [one.textContent, text.getClientRects().length]
+    })"""
+    headings = page.locator("table.dataframe thead th").evaluate_all(lines)
+    assert len(headings) > 20
+    assert [text for text, count in headings if count > 1] == []
