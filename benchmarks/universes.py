@@ -94,7 +94,7 @@ def report(arguments: argparse.Namespace) -> None:
     data = network.run.data
     assert isinstance(data, Universes)
     files = data.files()
-    network = network.refitted(volumes.open(files["training"]))
+    network = network.refitted(files["training"])
     more = sorted((arguments.folder / "more").glob("universe*"))
     half = len(more) // 2  # every second point of a Sobol design would lie in one half of the prior
     fitted = posterior.fit(network, [*files["calibration"], *more[:half]], method=arguments.method)

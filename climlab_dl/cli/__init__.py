@@ -46,7 +46,7 @@ def main() -> None:
         # Under mpiexec, one rank tells of what ends them all.
         sys.exit(f"climlab-dl: {in_shell(str(error), verb)}" if tells(error) else 1)
     except KeyboardInterrupt as interrupt:
-        print(f"climlab-dl: {interrupt or 'interrupted'}", file=sys.stderr)
+        print(f"climlab-dl: {str(interrupt) or 'interrupted'}", file=sys.stderr)
         sys.exit(130)
 
 
@@ -66,7 +66,7 @@ def _overview() -> str:
         "climlab-dl --version prints the version.\n"
         "climlab-dl --tyro-print-completion bash (or zsh, tcsh) prints a script that completes words.\n\n"
         "Exit codes: 0 done, 1 something in the data is wrong (check) or a step failed, 2 wrong use,\n"
-        "130 stopped by Ctrl-C or SIGTERM."
+        "130 stopped by Ctrl-C, SIGTERM or on request."
     )
 
 

@@ -2,6 +2,7 @@
 
 import shlex
 import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -244,6 +245,8 @@ def add_training() -> None:
         if isinstance(run.data, Universes):
             look = _too_few(run.data) or f"climlab-dl infer YOUR_VOLUMES --network {there}"
         print(f"{ended} · {folder}" + (f"; next: {look}" if ended.state == "finished" else ""))
+        if ended.state == "stopped":
+            sys.exit(130)  # what would come next in a script is not for a network that has learnt by half
 
 
 def _too_few(data: "Universes") -> str:

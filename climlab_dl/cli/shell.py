@@ -14,6 +14,8 @@ _OTHERS = (
     ("archive.open converts units, archive.check finds such values", "climlab-dl check finds such values"),
     ("layout='deepcam' or layout='climatenet'", "--layout deepcam or --layout climatenet"),
     ("missing='mean'", "--missing mean"),
+    ("learn from it with targets='unit'", "learn from it with --data.targets unit"),
+    ("learn from it with targets='physical'", "learn from it with --data.targets physical"),
     (
         'give posterior.fit the ends, as prior={"Omega_m": (0.1, 0.5), ...}',
         "give the ends, as --prior Omega_m=0.1:0.5 ...",

@@ -38,7 +38,7 @@ def check(posterior: Posterior, held_out: volumes.Source, draws: int = 500, seed
     Calibration
         ``ok`` is the verdict, ``table()`` the numbers; `posteriors.calibration` and `posteriors.predicted` draw it.
     """
-    estimates, _, unit = posterior.summaries.of(volumes.open(held_out), posterior.prior)
+    estimates, _, unit = posterior.summaries.of(held_out, posterior.prior)
     summaries = posterior.to_unit(estimates)
     seeds = np.random.SeedSequence(seed).generate_state(len(unit))
     drawn = [posterior.likelihood.draw(s[None], draws, int(one)) for s, one in zip(summaries, seeds, strict=True)]

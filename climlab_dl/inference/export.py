@@ -10,6 +10,7 @@ or volumes of one size. They know no missing values: fill gaps with a channel's 
 
 import copy
 import json
+import logging
 import warnings
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -134,20 +135,26 @@ def _whole(
         facts: dict[str, Any] = {
             "channels": list(network.channels),
             "units": [FIELDS[name].unit for name in network.channels],
+            "axes": ["channel", "lat", "lon"],
             "mean": network.mean.tolist(),
             "classes": list(network.classes),
         }
         module, names = MasksOf(network), ("fields", "probabilities")
     else:
         summaries = Summaries.load(source, allow=allow)
-        side = getattr(summaries.run.model, "size", None)
-        size = size or (side and (side,) * 3)
-        facts = {"redshifts": len(summaries.mean), "parameters": list(summaries.names)}
+        known = summaries.training
+        side = known.cells or getattr(summaries.run.model, "size", None)
+        size = size or ((side,) * 3 if side else None)
+        facts = {
+            "redshifts": known.redshifts and list(known.redshifts),
+            "box_size_mpc_h": known.box_size_mpc_h,
+            "axes": ["redshift", "x", "y", "z"],
+            "parameters": list(summaries.names),
+        }
         module, names = ParametersOf(summaries), ("counts", "parameters")
     if not size:
         raise ValueError(f"{source} does not tell the size of what its network sees; give size=, such as (64, 64, 64)")
-    inputs = len(facts["channels"]) if "channels" in facts else facts["redshifts"]
-    facts |= {"shape": [inputs, *size], "step": int(state.get("step", 0)), "source": str(source)}
+    facts |= {"shape": [len(module.mean), *size], "step": int(state.get("step", 0)), "source": str(source)}
     return module, facts, names
 
 
@@ -160,8 +167,10 @@ def _own(model: nn.Module) -> nn.Module:
 def _write_onnx(
     program: torch.export.ExportedProgram, path: Path, facts: dict[str, Any], names: tuple[str, str]
 ) -> None:
+    # Torch says that torchvision is absent, of which nothing here makes use, and warns of what torch itself does.
+    logging.getLogger("torch.onnx._internal.exporter._registration").setLevel(logging.ERROR)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # torch warns of what torch itself does
+        warnings.simplefilter("ignore", FutureWarning)
         made = torch.onnx.export(
             program, dynamo=True, input_names=names[:1], output_names=names[1:], external_data=False, verbose=False
         )

@@ -138,7 +138,7 @@ def fit(
     if prior is not None and (absent := [name for name in network.names if name not in prior]):
         raise ValueError(f"prior has no {', '.join(absent)}; give both ends of {', '.join(network.names)}")
     if refit:
-        network = network.refitted(volumes.open(network.universes()["training"]))
+        network = network.refitted(network.universes()["training"])
     if calibration is None:
         calibration = network.universes()["calibration"]
         if not calibration:
@@ -146,7 +146,7 @@ def fit(
                 f"{network.source} was trained with no calibration split; train with Universes(calibration=0.2), or "
                 "pass calibration= universes that it has not seen (on its own training data it is too sure)"
             )
-    estimates, physical, unit = network.of(volumes.open(calibration), prior)
+    estimates, physical, unit = network.of(calibration, prior)
     if prior is None:
         low, high = volumes.scaling(unit, physical)
     else:
@@ -267,7 +267,7 @@ def accuracy(posterior: Posterior) -> pd.DataFrame:
         If the training held no universes out.
     """
     files = posterior.summaries.universes()
-    estimates, physical, _ = posterior.summaries.of(volumes.open(files["held_out"]), posterior.prior)
+    estimates, physical, _ = posterior.summaries.of(files["held_out"], posterior.prior)
     units = posterior.to_unit(estimates)
     means = [posterior.likelihood.draw(one[None], MEAN_DRAWS, seed).mean(0) for seed, one in enumerate(units)]
     found = {"posterior mean": posterior.to_physical(np.array(means)), "network, raw": estimates}

@@ -1,7 +1,7 @@
 """What a trained CosmoFlow says of a volume, as a few numbers: the frozen summary that a posterior is built on."""
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -152,7 +152,7 @@ class Summaries:
         estimates = np.mean([self._averaged(volume, model)[: len(self.names)] for model in self.models], axis=0)
         return estimates * self.target_std + self.target_mean
 
-    def refitted(self, training: Iterable[Volume]) -> "Summaries":
+    def refitted(self, training: volumes.Source) -> "Summaries":
         """Fit the last layer anew, to the network's features of the universes that it was trained on.
 
         Steps of a few universes find features well and their weights less so: what is best for all the universes at
@@ -167,7 +167,7 @@ class Summaries:
             if not hasattr(model, "features"):
                 raise ValueError(f"{self.source} is of a {type(model).__name__}, which has no features to refit")
         rows = []
-        for volume in training:
+        for volume in _watched(training, "features"):
             values = volume.parameters
             rows.append((self._features(self.at(volume)), [values[n] for n in self.names]))
         features, physical = (np.array(column, dtype=np.float64) for column in zip(*rows, strict=True))
@@ -238,7 +238,7 @@ class Summaries:
         return np.mean(found, axis=0)
 
     def of(
-        self, source: Iterable[Volume], prior: Mapping[str, tuple[float, float]] | None = None
+        self, source: volumes.Source, prior: Mapping[str, tuple[float, float]] | None = None
     ) -> tuple[Array, Array, Array]:
         """Summaries, physical and scaled parameters (each: volumes, parameters), one volume in memory at a time.
 
@@ -250,7 +250,7 @@ class Summaries:
             If a volume does not tell its parameters, or they lie outside the prior.
         """
         rows, warned = [], False
-        for volume in source:
+        for volume in _watched(source, "estimates"):
             physical = self._told(volume, volume.physical, "physPar, the parameters' values")
             if prior is None:
                 unit = self._told(volume, volume.unit, "unitPar, the parameters in units of the prior", _WITHOUT_UNIT)
@@ -278,3 +278,11 @@ class Summaries:
             f"{volume.source} has not {lacking}. It is one of the universes of known parameters on which is seen how "
             f"{self.source} errs{remedy}"
         )
+
+
+def _watched(source: volumes.Source, what: str) -> Iterator[Volume]:
+    """Read volumes one at a time, with a bar where a network looks at them for more than two seconds."""
+    from tqdm import tqdm
+
+    total = len(source) if isinstance(source, Sized) and not isinstance(source, str) else None
+    yield from tqdm(volumes.open(source), desc=what, unit="universe", total=total, delay=2, leave=False)

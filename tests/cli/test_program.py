@@ -70,6 +70,15 @@ def test_how_many_is_a_whole_number_above_0(run, words):
     assert "is not a whole number above 0" in run(*words, code=2).stderr
 
 
+def test_an_interruption_that_does_not_say_where_it_came_from_is_called_one(run, monkeypatch):
+    # Where a library notes Ctrl-C, its exception holds no text, and is true all the same.
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("climlab_dl.performance.published.table", interrupted)
+    assert run("flops", code=130).stderr == "climlab-dl: interrupted\n"
+
+
 def test_an_archive_is_named_once(run):
     # The run's own option would have been listened to as little as it was refused.
     words = ("train", "x.nc", "--folder", "f", "small-deeplab", "--data.source", "y.nc")
@@ -104,6 +113,11 @@ def test_the_low_end_of_a_prior_comes_first(run, wrong):
         ("without it: ClimateArchive(channels=('TMQ',)).", "train", "without it: --data.channels TMQ."),
         ("take preset=simulate.tour(); or choose", "simulate", "take --preset tour; or choose"),
         ("missing='mean' would take", "detect", "--missing mean would take"),
+        (
+            "no unitPar; learn from it with targets='unit'",
+            "train",
+            "no unitPar; learn from it with --data.targets unit",
+        ),
         (
             'give posterior.fit the ends, as prior={"Omega_m": (0.1, 0.5), ...}, or write',
             "infer",

@@ -4,6 +4,8 @@ import json
 import re
 import subprocess
 import sys
+import threading
+import time
 from importlib.metadata import version
 from pathlib import Path
 
@@ -14,6 +16,7 @@ import pytest
 import xarray as xr
 
 from climlab_dl import archive, synthetic, volumes
+from climlab_dl.training.folder import RunFolder
 
 PROGRAM = Path(sys.executable).with_name("climlab-dl")
 
@@ -99,6 +102,24 @@ def test_a_training_ends_with_where_it_lies_and_what_is_next(run, fields_file, t
     assert "· IoU (mean of classes) 0." in last
     assert last.endswith(f" · {folder}; next: climlab-dl detect YOUR_FIELDS --detector '{folder}' --out masks")
     assert run(*verb).stdout.splitlines() == [last]  # once more, which has nothing to do
+
+
+def test_a_training_that_is_stopped_does_not_pass_for_done(run, fields_file, tmp_path, monkeypatch):
+    # `train ... && detect ...` went on with a network that had learnt by half.
+    monkeypatch.setattr("climlab_dl.parallel.memory.keep_freed", lambda: True)
+    run("label", fields_file, "--out", tmp_path / "labelled.nc")
+    folder = RunFolder(tmp_path / "run")
+
+    def stop() -> None:
+        while not (folder.path / "progress.jsonl").exists():
+            time.sleep(0.05)
+        folder.request_stop()
+
+    threading.Thread(target=stop, daemon=True).start()
+    verb = ("train", tmp_path / "labelled.nc", "--folder", folder.path, "small-deeplab", "--batch-size", 1)
+    *_, last = run(*verb, "--steps", 5000, "--report-every", 1, code=130).stdout.splitlines()
+    assert last.startswith("stopped: stopped on request after step ")
+    assert "next:" not in last
 
 
 def test_universes_are_next_inferred_from(run, tmp_path, monkeypatch):

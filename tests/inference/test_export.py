@@ -102,6 +102,23 @@ def test_what_torch_exports_says_the_same_without_this_package(parameters, tmp_p
     np.testing.assert_allclose(np.asarray(again), found, rtol=1e-4)
 
 
+def test_what_a_training_knew_of_its_volumes_is_exported_too(parameters, tmp_path):
+    told = {"cells_a_side": 16, "box_size_mpc_h": 64.0, "redshifts": [0.0, 1.5]}
+    state = checkpoint.load(parameters)
+    checkpoint.save(tmp_path / "told.pt", {**state, "statistics": state["statistics"] | told})
+    extra = {"facts.json": ""}
+    torch.export.load(export.write(tmp_path / "told.pt", tmp_path / "network.pt2"), extra_files=extra)
+    facts = json.loads(extra["facts.json"])
+    assert facts["axes"] == ["redshift", "x", "y", "z"]
+    assert facts["shape"] == [2, 16, 16, 16]
+    assert (facts["redshifts"], facts["box_size_mpc_h"]) == ([0.0, 1.5], 64.0)
+
+
+def test_exported_weights_may_be_read_by_whoever_may_read_other_files(parameters, tmp_path):
+    (tmp_path / "other").touch()
+    assert export.write(parameters, tmp_path / "a.safetensors").stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
 def test_a_network_of_any_size_asks_for_one(parameters, tmp_path):
     with pytest.raises(ValueError, match=r"give size=, such as \(64, 64, 64\)"):
         export.write(parameters, tmp_path / "network.onnx")

@@ -204,10 +204,10 @@ def test_intervals_are_the_draws_quantiles():
 def test_a_refitted_last_layer_errs_no_more_on_what_it_is_fitted_to(trained):
     network = Summaries.load(trained[0], symmetries=1)
     training = trained[1].data.files()["training"]
-    refitted = network.refitted(volumes.open(training))
+    refitted = network.refitted(training)
     errors = []
     for each in (network, refitted):
-        found, physical, _ = each.of(volumes.open(training))
+        found, physical, _ = each.of(training)
         errors.append(np.sqrt(np.mean((found - physical) ** 2, axis=0)))
     # Least squares over all universes, but for the penalty: the weights that training left cannot be better by much.
     assert (errors[1] < 1.05 * errors[0]).all()
