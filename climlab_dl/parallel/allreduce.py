@@ -51,6 +51,8 @@ class Exchange:
             raise ValueError(f"lag={self.lag!r}: choose 0 or 1")
         if not self.bucket_megabytes > 0:
             raise ValueError(f"bucket_megabytes={self.bucket_megabytes!r}: choose a positive size, 25 is usual")
+        if self.ranks_per_node is not None and not self.ranks_per_node >= 1:
+            raise ValueError(f"ranks_per_node={self.ranks_per_node!r}: choose 1 or more, or None for the hosts' own")
 
     def start(self, parameters: list[nn.Parameter]) -> "GradientExchange":
         """Take over the gradients of these parameters; every rank calls this."""

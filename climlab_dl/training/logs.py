@@ -148,7 +148,13 @@ class Profiler:
 
     def after(self, step: int) -> None:
         """Write the trace after the window's last step."""
-        if self._profiler is not None and step >= self.last:
+        if step >= self.last:
+            self.close()
+
+    def close(self) -> None:
+        """Write the trace of a window that has begun, whether or not its last step has come."""
+        if self._profiler is not None:
+            # Left running, torch's profiler ends the process when Python ends.
             self._profiler.stop()
             self._profiler.export_chrome_trace(str(self.path))
             self._profiler = None

@@ -105,8 +105,8 @@ def train(run: Run, folder: Path | str) -> Iterator[Progress]:
                     learning_rate=rate, rate=session.loss_count * session.samples_per_step / busy,
                     waiting=waited / busy, seconds=time.monotonic() - start, metrics=metrics,
                 )  # fmt: skip
-                session.loss_sum, session.loss_count, busy, waited = 0.0, 0, 0.0, 0.0
                 session.report(asdict(progress))
+                session.loss_sum, session.loss_count, session.overflows, busy, waited = 0.0, 0, 0, 0.0, 0.0
                 yield progress
             if session.ending or session.due(run.checkpoint_every):
                 session.save()

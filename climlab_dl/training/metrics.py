@@ -30,6 +30,12 @@ class Segmentation:
         self.sample_iou, self.samples = 0.0, 0
         self._first: list[Tensor] = []
 
+    @property
+    def measured(self) -> list[str]:
+        """Names of the scores."""
+        of_classes = [f"{what}_{name}" for what in ("iou", "precision", "recall") for name in self.classes]
+        return [*of_classes, "iou_mean", "iou_per_sample", f"baseline_iou_{self.classes[0]}", "baseline_iou_mean"]
+
     def update(self, logits: Float[Tensor, "batch classes lat lon"], mask: Int[Tensor, "batch lat lon"]) -> None:
         """Count the pixels of a batch."""
         for predicted, truth in zip(logits.argmax(dim=1), mask, strict=True):
@@ -93,6 +99,12 @@ class Parameters:
         self.mean, self.std = np.asarray(mean, dtype=np.float64), np.asarray(std, dtype=np.float64)
         self.found = np.empty((0, len(self.names)))  # (universe, parameter), physical
         self.true = np.empty((0, len(self.names)))
+
+    @property
+    def measured(self) -> list[str]:
+        """Names of the scores."""
+        of_parameters = [f"{what}_{name}" for what in ("mae", "relative_error", "baseline_mae") for name in self.names]
+        return [*of_parameters, "mae_mean", "baseline_mae_mean"]
 
     def update(self, prediction: Float[Tensor, "batch outputs"], target: Float[Tensor, "batch targets"]) -> None:
         """Add a batch; outputs after the targets (log variances) have no part in the errors."""

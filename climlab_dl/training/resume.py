@@ -53,6 +53,22 @@ def begin_randomness(seed: int, step: int) -> None:
     torch.manual_seed(int(np.random.SeedSequence([seed, ranks.rank(), step]).generate_state(1, np.uint64)[0]))
 
 
+def check_finite(state: dict[str, Any]) -> None:
+    """Refuse to keep weights that are no numbers: a training could not go on from them.
+
+    Raises
+    ------
+    FloatingPointError
+        Naming the step and what of the network is not finite.
+    """
+    broken = [name for name, tensor in state["model"].items() if not tensor.isfinite().all()]
+    if broken:
+        raise FloatingPointError(
+            f"after step {state['step']} {counted(len(broken), 'tensor')} of the network, {broken[0]} first, are not "
+            "finite; the checkpoints before are kept. Lower the learning rate, or set clip_norm"
+        )
+
+
 def network(session: "Session") -> dict[str, Any]:
     """Return what whoever uses the network needs: the run, its weights and the statistics to normalise with."""
     model = {name: tensor.detach().cpu().clone() for name, tensor in session.model.state_dict().items()}

@@ -3,6 +3,7 @@
 import importlib
 import json
 import logging
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
@@ -43,10 +44,13 @@ class Target:
         if (self.at_least is None) == (self.at_most is None):
             raise ValueError(f"Target({self.metric!r}) needs one of at_least and at_most")
 
+    def check(self, measured: Sequence[str]) -> None:
+        """Refuse a score that is not among those measured."""
+        if self.metric not in measured:
+            raise ValueError(f"target metric {self.metric!r} is not measured; there are {', '.join(measured)}")
+
     def reached(self, metrics: dict[str, float]) -> bool:
         """Whether these scores reach it."""
-        if self.metric not in metrics:
-            raise ValueError(f"target metric {self.metric!r} is not measured; there are {', '.join(metrics)}")
         value = metrics[self.metric]
         return value >= self.at_least if self.at_least is not None else value <= (self.at_most or 0.0)
 
@@ -147,7 +151,9 @@ class Run:
         check_logs(self.logs)
         if self.profile is not None and not 1 <= self.profile[0] <= self.profile[1]:
             raise ValueError(f"profile={self.profile!r}: choose a first step from 1 and a last one not before it")
-        if self.clip_norm is not None and self.clip_norm <= 0:
+        if not (isinstance(self.seed, int) and self.seed >= 0):
+            raise ValueError(f"seed={self.seed!r}: choose a whole number from 0")
+        if self.clip_norm is not None and not 0 < self.clip_norm < math.inf:
             raise ValueError(f"clip_norm={self.clip_norm!r}: choose a positive norm, or None")
 
     def learning_rate(self, step: int, steps: int, steps_per_epoch: int, ranks: int) -> float:
@@ -235,6 +241,8 @@ def has_steps_left(run: Run, folder: RunFolder) -> bool:
     status = folder.status()
     if asked > done or status["state"] != "finished" or status["step"] < status["steps"]:
         return True
+    if json.loads(folder.described()).get(what) is None:
+        return True  # steps that have ended within an epoch, the rest of which is asked for
     logger.warning("%s already has %d of %d %s; ask for more %s", folder.path, done, asked, what, what)
     return False
 

@@ -1,6 +1,7 @@
 """What a training holds on one rank, and how it is prepared, saved and resumed."""
 
 import contextlib
+import logging
 import math
 import os
 import time
@@ -14,11 +15,13 @@ from torch import Tensor, nn
 from climlab_dl.parallel import ranks
 from climlab_dl.parallel.allreduce import broadcast_model
 from climlab_dl.training import checkpoint, held_out, logs, resume, signals
-from climlab_dl.training.batches import Order, held_out_batches, training_batches
+from climlab_dl.training.batches import Order, training_batches
 from climlab_dl.training.environment import environment
 from climlab_dl.training.folder import RunFolder, State
 from climlab_dl.training.lock import locked
 from climlab_dl.training.run import Run, has_steps_left
+
+logger = logging.getLogger(__name__)
 
 
 class Session:
@@ -37,6 +40,7 @@ class Session:
         self.leader = ranks.rank() == 0
         self.step, self.steps, self.epoch, self.offset = 0, run.steps or 0, 1, 0
         self.loss_sum, self.loss_count = 0.0, 0
+        self.overflows = 0  # steps since the last report that changed nothing, for want of range in fp16
         self.waited = 0.0  # seconds of the step in which this rank had nothing to do, for want of samples
         self.best: float | None = None
         self.stale_evaluations = 0
@@ -50,6 +54,7 @@ class Session:
         profiled = run.profile if self.leader else None
         self._profiler = logs.Profiler(profiled, folder.path / "trace.json")
         self._opened = contextlib.ExitStack()
+        self._opened.callback(self._profiler.close)
 
     def __enter__(self) -> Self:
         with self._opened:
@@ -57,7 +62,7 @@ class Session:
             self._begin()
             if self.ending is not None:
                 return self
-            self._mark("init_start")
+            self.mark("init_start")
             try:
                 self._prepare()
                 self._resume()
@@ -80,7 +85,7 @@ class Session:
     def _end(self, error: BaseException | None) -> None:
         target, unfinished = self.run.target, error is not None or self.ending == "stopped"
         good = not unfinished and (target is None or self.message.startswith("reached"))
-        self._mark("run_stop", status="success" if good else "aborted")
+        self.mark("run_stop", status="success" if good else "aborted")
         if error is not None and not isinstance(error, GeneratorExit):
             self._say("failed", f"{type(error).__name__}: {error}")
         elif self.step < self.steps and self.ending is None:
@@ -110,6 +115,8 @@ class Session:
         with ranks.together("reading the checkpoint"):
             self.saved = checkpoint.load(latest) if latest else {}
         self.data = run.data.prepare(run.seed, self.saved.get("statistics"))
+        if run.target is not None:
+            run.target.check(self.data.metrics().measured)
         self.samples_per_step = run.batch_size * run.accumulate * ranks.size()
         # Of the samples that this rank's group shares out: all, or its node's.
         sharing = self.data.sharing[1]
@@ -139,7 +146,7 @@ class Session:
             resume.restore(self, self.saved)
         del self.saved
         self._running = resume.RunningStatistics(self.model)
-        left = self.steps_per_epoch - self.offset // self.shared_per_step
+        left = (len(self.data.training) - self.offset) // self.shared_per_step
         if self.run.epochs is not None:
             self.steps = self.step + left + (self.run.epochs - self.epoch) * self.steps_per_epoch
         if self.leader:
@@ -154,9 +161,9 @@ class Session:
 
     def _describe(self) -> None:
         for key, value in logs.facts(self).items():
-            self._mark(key, value)
-        self._mark("init_stop")
-        self._mark("run_start")
+            self.mark(key, value)
+        self.mark("init_stop")
+        self.mark("run_start")
 
     # What one step needs.
 
@@ -171,7 +178,7 @@ class Session:
         resume.begin_randomness(self.run.seed, self.step + 1)
         self._profiler.before(self.step + 1)
         if self.offset == 0:
-            self._mark("epoch_start", epoch_num=self.epoch)
+            self.mark("epoch_start", epoch_num=self.epoch)
         for number in range(self.run.accumulate):
             began = time.monotonic()
             values, target, numbers = next(self._batches)
@@ -212,11 +219,12 @@ class Session:
                 group["lr"] = self.learning_rate
             self.optimizer.step()
         self.scaler.update(overflow=overflow)
+        self.overflows += overflow
         self.step += 1
         self._profiler.after(self.step)
         self.offset += self.shared_per_step
         if self.offset + self.shared_per_step > len(self.data.training):
-            self._mark("epoch_stop", epoch_num=self.epoch)
+            self.mark("epoch_stop", epoch_num=self.epoch)
             self.epoch, self.offset = self.epoch + 1, 0
 
     @property
@@ -231,43 +239,29 @@ class Session:
         return self.step % every == 0 or self.step == self.steps
 
     def evaluate(self, epoch: int) -> dict[str, float]:
-        """Score the network on what is held out, each sample once, whatever the number of ranks."""
-        metrics = self.data.metrics()
-        self._mark("eval_start", epoch_num=epoch)
-        self.model.eval()
-        with ranks.together("evaluation"), torch.no_grad():
-            for values, target, _ in held_out_batches(self.data, self.run.batch_size, self.device):
-                with self.precision.autocast(self.device):
-                    prediction = self.model(values)
-                metrics.update(prediction.float(), target)
-        self.model.train()
-        metrics.over_ranks()
-        self._mark("eval_stop", epoch_num=epoch)
-        scores = metrics.scores()
-        held_out.show(self, metrics)
-        self._judge(scores, scores[metrics.best] * (1 if metrics.larger_is_better else -1))
+        """Score the network on what is held out; what has been learnt is kept if that fails."""
+        self.mark("eval_start", epoch_num=epoch)
+        try:
+            scores = held_out.evaluate(self)
+        except Exception:
+            with contextlib.suppress(Exception):  # the first error is told
+                self.save()
+            raise
+        self.mark("eval_stop", epoch_num=epoch)
         return scores
-
-    def _judge(self, scores: dict[str, float], score: float) -> None:
-        if self.best is None or score > self.best:
-            self.best, self.stale_evaluations = score, 0
-            self._save(self.folder.checkpoints / "best.pt", resume.network(self) | {"metrics": scores})
-        else:
-            self.stale_evaluations += 1
-        target, patience = self.run.target, self.run.patience
-        if target is not None and target.reached(scores):
-            self.ending = "finished"
-            self.message = f"reached {target.metric} {scores[target.metric]:.4g} after step {self.step}"
-        elif patience is not None and self.stale_evaluations >= patience:
-            self.ending = "finished"
-            self.message = f"no better score in {patience} evaluations, ended after step {self.step}"
 
     def save(self) -> None:
         """Write a checkpoint from which the training can resume as if it had never been interrupted."""
-        self._save(self.folder.checkpoint(self.step), resume.whole(self))
+        self.write(self.folder.checkpoint(self.step), resume.whole(self))
 
     def report(self, row: dict[str, Any]) -> None:
         """Write a report and the status to the folder."""
+        if self.overflows == self.loss_count:
+            logger.warning(
+                "step %d: a gradient overflowed in fp16 at every step since the last report, so that nothing was "
+                "learnt; the loss is multiplied by %g now, half as much at each. Precision(initial_scale=) begins "
+                "lower", self.step, self.scaler.scale,
+            )  # fmt: skip
         with ranks.together("writing progress"):
             if self.leader:
                 self.folder.append_progress(row)
@@ -283,13 +277,16 @@ class Session:
         if self.leader:
             self.folder.clear_stop()
 
-    def _save(self, path: Path, state: dict[str, Any]) -> None:
+    def write(self, path: Path, state: dict[str, Any]) -> None:
+        """Write a checkpoint, if its weights are numbers."""
         with ranks.together("writing a checkpoint"):
+            resume.check_finite(state)
             if self.leader:
                 checkpoint.save(path, state)
                 self.folder.prune(self.run.keep_checkpoints)
 
-    def _mark(self, key: str, value: Any = None, **metadata: Any) -> None:
+    def mark(self, key: str, value: Any = None, **metadata: Any) -> None:
+        """Tell the logs."""
         for log in self._logs:
             log.mark(key, value, **metadata)
 

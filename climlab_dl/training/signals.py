@@ -1,4 +1,4 @@
-"""SIGTERM, SIGINT and SIGUSR1 as requests to stop after the step: batch systems and people send them."""
+"""SIGTERM, SIGINT, SIGUSR1 and SIGHUP as requests to stop after the step: batch systems and people send them."""
 
 import contextlib
 import signal
@@ -8,7 +8,7 @@ from types import FrameType
 
 from climlab_dl.parallel import ranks
 
-_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP)
 
 
 class Caught:
@@ -59,7 +59,9 @@ def caught(*, waits: bool = False) -> Iterator[Caught]:
     if threading.current_thread() is not threading.main_thread():
         yield seen
         return
-    before = {number: signal.signal(number, note) for number in _SIGNALS}
+    # Under nohup, which ignores its end, a training outlives the terminal.
+    nohup = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    before = {n: signal.signal(n, note) for n in _SIGNALS if not (nohup and n == signal.SIGHUP)}
     try:
         yield seen
     finally:

@@ -89,3 +89,9 @@ def test_nothing_of_an_exchange_outlives_it():
     del exchange, model
     gc.collect()
     assert [reference() for reference in left] == [None] * len(left)
+
+
+@pytest.mark.parametrize("wrong", [0, -2])
+def test_a_node_has_a_rank_at_least(wrong):
+    with pytest.raises(ValueError, match=f"ranks_per_node={wrong}: choose 1 or more"):
+        Exchange(route="hierarchical", ranks_per_node=wrong)

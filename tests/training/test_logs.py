@@ -48,6 +48,12 @@ def test_a_profiled_window_leaves_a_trace(tiny, tmp_path):
     assert "aten::convolution" in names
 
 
+def test_a_window_that_the_training_does_not_outlast_leaves_a_trace_too(tiny, tmp_path):
+    # The profiler ran on, and ended the process with a segmentation fault when Python ended.
+    list(train(tiny(steps=3, profile=(2, 50)), tmp_path))
+    assert json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+
+
 def test_a_log_that_cannot_be_written_is_refused_with_the_run(tiny):
     with pytest.raises(ValueError, match="'mlperf' and 'tensorboard'"):
         tiny(logs=("wandb",))

@@ -105,3 +105,12 @@ def test_what_is_seen_of_parameters_is_every_estimate_in_physical_units():
     seen = metrics.seen()
     np.testing.assert_allclose(seen.estimate.sel(parameter="Omega_m"), [0.36, 0.27])
     np.testing.assert_allclose(seen.truth.sel(parameter="sigma_8"), [0.75, 0.8])
+
+
+def test_what_is_measured_is_known_before_anything_is():
+    masks = Segmentation(("background", "cyclone", "river"))
+    masks.update(torch.eye(3)[None, :, :, None], torch.arange(3)[None, :, None])
+    assert masks.measured == list(masks.scores())
+    parameters = Parameters(("a", "b"), np.zeros(2), np.ones(2))
+    parameters.update(torch.ones(3, 2), torch.full((3, 2), 2.0))
+    assert sorted(parameters.measured) == sorted(parameters.scores())

@@ -42,3 +42,11 @@ def test_half_precision_on_a_cpu_without_it_becomes_float32_and_says_so(caplog):
     assert found.kind == ("fp16" if native else "fp32")
     assert native or "no native fp16 arithmetic" in caplog.text
     assert Precision(kind="fp16", on_cpu=True).usable(cpu).kind == "fp16"
+
+
+def test_a_training_in_which_every_step_overflows_says_so(tiny, tmp_path, caplog):
+    # In float16, 2^60 times the loss is infinite, and so is half of it.
+    run = tiny(steps=4, report_every=2, precision=Precision(kind="fp16", on_cpu=True, initial_scale=2.0**60))
+    list(train(run, tmp_path))
+    assert "step 4: a gradient overflowed in fp16 at every step since the last report" in caplog.text
+    assert f"multiplied by {2.0**56:g} now" in caplog.text

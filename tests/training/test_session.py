@@ -11,7 +11,8 @@ from climlab_dl.training.checkpoint import load
 from climlab_dl.training.folder import RunFolder
 from climlab_dl.training.loop import train
 from climlab_dl.training.losses import SoftJaccard
-from climlab_dl.training.optimizers import SGD
+from climlab_dl.training.metrics import Segmentation
+from climlab_dl.training.optimizers import SGD, Adam
 from climlab_dl.training.run import Target
 
 
@@ -114,3 +115,60 @@ def test_lag_applies_the_gradient_of_the_step_before(tiny, tmp_path):
     assert all(torch.equal(found["first"][name], untouched[name]) for name in untouched)
     for name in untouched:
         torch.testing.assert_close(found["second"][name], found["none"][name], rtol=1e-5, atol=1e-7)
+
+
+def test_a_look_at_what_is_held_out_that_fails_does_not_cost_what_was_learnt(tiny, tmp_path, monkeypatch):
+    # Both are due after every 100 steps by default, and the checkpoint was written last.
+    monkeypatch.setattr(Segmentation, "scores", lambda self: {})
+    with pytest.raises(KeyError, match="iou_mean"):
+        list(train(tiny(steps=12, evaluate_every=5, checkpoint_every=5), tmp_path))
+    assert RunFolder(tmp_path).latest() == RunFolder(tmp_path).checkpoint(5)
+    assert RunFolder(tmp_path).status()["state"] == "failed"
+    monkeypatch.undo()
+    *_, last = train(tiny(steps=12, evaluate_every=5, checkpoint_every=5), tmp_path)
+    assert last.step == 12
+
+
+def test_weights_that_are_no_numbers_are_not_kept(tiny, tmp_path):
+    # The loss before the last update is finite, and nothing would look at the weights after it.
+    with pytest.raises(FloatingPointError, match=r"after step 1 \d+ tensors of the network, .* are not finite"):
+        list(train(tiny(steps=1, optimizer=Adam(learning_rate=1e39)), tmp_path))
+    assert list(RunFolder(tmp_path).checkpoints.glob("*.pt")) == []
+    assert RunFolder(tmp_path).status()["state"] == "failed"
+
+
+def test_an_epoch_that_is_resumed_with_other_batches_ends_where_its_samples_do(tiny, tmp_path):
+    # 16 samples are 5 steps of 3, of which the 10 that were seen are 3 whole ones; it is the samples left that count.
+    folder = RunFolder(tmp_path)
+    for report in train(tiny(steps=None, epochs=1, batch_size=5, report_every=1), tmp_path):
+        if report.step == 1:
+            folder.request_stop()
+    assert folder.status()["step"] == 2
+    *_, last = train(tiny(steps=None, epochs=1, batch_size=3, report_every=1), tmp_path)
+    assert (last.step, last.epoch) == (4, 1)  # 16 - 2 x 5 = 6 samples, two steps of 3
+    assert list(train(tiny(steps=None, epochs=1, batch_size=3), tmp_path)) == []
+
+
+def test_steps_that_ended_within_an_epoch_are_no_epoch(tiny, tmp_path):
+    list(train(tiny(steps=1, evaluate_every=100), tmp_path))
+    *_, last = train(tiny(steps=None, epochs=1), tmp_path)
+    assert last.step == 8
+
+
+def test_a_score_that_is_no_number_is_the_best_for_as_long_as_there_is_no_other(tiny, tmp_path, monkeypatch):
+    whole, seen = Segmentation.scores, []
+
+    def scores(self: Segmentation) -> dict[str, float]:
+        seen.append(whole(self))
+        return seen[-1] | ({"iou_mean": math.nan} if len(seen) == 1 else {})
+
+    monkeypatch.setattr(Segmentation, "scores", scores)
+    list(train(tiny(steps=6, evaluate_every=2, patience=3), tmp_path))
+    assert load(RunFolder(tmp_path).checkpoints / "best.pt")["step"] > 2
+
+
+@pytest.mark.parametrize("wrong", [{"seed": -1}, {"clip_norm": math.nan}, {"clip_norm": math.inf}], ids=str)
+def test_numbers_that_mean_nothing_are_refused_with_the_run(tiny, wrong):
+    (name,) = wrong
+    with pytest.raises(ValueError, match=f"{name}="):
+        tiny(**wrong)

@@ -14,7 +14,7 @@ from climlab_dl.training.folder import RunFolder
 from climlab_dl.training.loop import train
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP])
 def test_a_signal_ends_the_training_with_a_checkpoint(tiny, tmp_path, number):
     before = signal.getsignal(number)
     for report in train(tiny(steps=100, report_every=1), tmp_path):
@@ -49,3 +49,13 @@ def test_a_signal_before_the_first_step_says_where_it_came(tiny, tmp_path, numbe
     assert (status["state"], status["message"].startswith(said)) == ("stopped", True)
     assert signal.getsignal(number) is before
     assert not (tmp_path / "lock").exists()
+
+
+def test_under_nohup_the_end_of_the_terminal_is_nothing(tiny, tmp_path):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        *_, last = (os.kill(os.getpid(), signal.SIGHUP) or report for report in train(tiny(steps=3), tmp_path))
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert last.step == 3
+    assert RunFolder(tmp_path).status()["state"] == "finished"
