@@ -172,17 +172,34 @@ def _keep(output: Any, sent: set[str]) -> bool:
     return bool(output.data)
 
 
-def _set_parameters(notebook: "NotebookNode", parameters: Mapping[str, Any], path: Path) -> None:
-    """Replace the values assigned in the cell tagged "parameters"."""
-    cells = [cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", [])]
-    source = cells[0].source if cells else ""
-    assignments = {
+def parameters(path: Path) -> dict[str, Any]:
+    """Values that a notebook, such as one that `execute` has kept, assigns in the cell tagged "parameters"."""
+    import nbformat
+
+    cells = _cells_of_parameters(nbformat.read(path, as_version=4))
+    return {name: ast.literal_eval(value) for cell in cells[:1] for name, value in _assignments(cell.source).items()}
+
+
+def _cells_of_parameters(notebook: "NotebookNode") -> list["NotebookNode"]:
+    return [cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", [])]
+
+
+def _assignments(source: str) -> dict[str, ast.expr]:
+    """Find what is assigned to each name."""
+    return {
         target.id: node.value
         for node in ast.parse(source).body
         if isinstance(node, ast.Assign)
         for target in node.targets
         if isinstance(target, ast.Name)
     }
+
+
+def _set_parameters(notebook: "NotebookNode", parameters: Mapping[str, Any], path: Path) -> None:
+    """Replace the values assigned in the cell tagged "parameters"."""
+    cells = _cells_of_parameters(notebook)
+    source = cells[0].source if cells else ""
+    assignments = _assignments(source)
     unknown = sorted(set(parameters) - set(assignments))
     if unknown:
         raise ValueError(

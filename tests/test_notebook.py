@@ -38,6 +38,12 @@ def test_a_parameter_that_the_notebook_does_not_have_is_refused_before_it_runs(t
     assert not (tmp_path / "out" / "story.ipynb").exists()
 
 
+def test_the_parameters_that_a_notebook_was_run_with_are_read_back(tmp_path):
+    path = written(tmp_path, ("code", "steps = 1\nname = ''", "parameters"))
+    notebook.execute(path, tmp_path / "out", {"name": "a"})
+    assert notebook.parameters(tmp_path / "out" / path.name) == {"steps": 1, "name": "a"}
+
+
 def test_each_cell_is_announced_under_its_heading_with_the_time(tmp_path, capfd):
     path = written(
         tmp_path, ("markdown", "# Look\ntext"), ("code", "# why\na = 1"), ("code", "open('here', 'w').close()")

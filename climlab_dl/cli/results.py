@@ -42,7 +42,16 @@ def runs(folder: Positional[Path] = Path("runs"), *, sort: str = "run", as_json:
     table = compared(folder).reset_index()
     if sort not in table:
         wrong_use(f"there is no column {sort!r} to sort by; there are {', '.join(table)}")
-    _print(table.sort_values(sort).set_index("run"), as_json)
+    table = table.sort_values(sort).set_index("run")
+    if as_json:
+        _print(table, as_json)
+        return
+    results = list(table)[: list(table).index("minutes") + 1]
+    _print(table.loc[:, results], as_json)
+    if len(results) < table.shape[1]:
+        # On end, for there may be dozens of them.
+        print("\nwhere they differ")
+        _print(table.drop(columns=results).T, as_json)
 
 
 @app.command

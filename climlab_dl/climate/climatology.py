@@ -94,6 +94,8 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
         synoptic = np.array([time.hour % 6 == 0 and time.minute == 0 for time in points["time"]])
         counts = (knots >= SAFFIR_SIMPSON_KNOTS[0]) & synoptic
         rows["ace_1e4_kt2"] = (1e-4 * knots**2).where(counts, 0.0).groupby(points["track"]).sum()
+        if "class" in points:
+            rows["ace_1e4_kt2"] = rows["ace_1e4_kt2"].where(first["class"] == "cyclone")
     return rows
 
 

@@ -84,7 +84,7 @@ class Grid:
         if back:
             came["lon"]["came_descending"] = 1
         if not np.allclose(inside[order], lon[kept], atol=1e-6):
-            came["lon"]["came_from"] = float(lon[kept[0]])
+            came["lon"] |= {"came_from": float(lon[kept[0]]), "came_lowest": float(lon[kept].min())}
         if closed:
             came["lon"]["came_closed"] = 1
         columns = slice(None) if np.array_equal(columns, np.arange(lon.size)) else columns
@@ -145,10 +145,11 @@ def restore(fields: Fields) -> Fields:
     """
     lat, lon = fields["lat"], fields["lon"]
     if "came_from" in lon.attrs:
-        first = lon.attrs["came_from"]
-        # A hair is taken off before the wrap, so that rounding cannot send the first column to the far end.
-        theirs = _tidy(np.mod(lon.values - first + 1e-6, 360.0) + first - 1e-6)
-        fields = fields.assign_coords(lon=("lon", theirs, lon.attrs)).isel(lon=np.argsort(theirs))
+        # In their order, which begins anew at the lowest where they went on across the dateline.
+        ours = np.asarray(lon)
+        order = np.argsort(_beyond(ours, lon.attrs["came_from"]))
+        theirs = _beyond(ours, lon.attrs["came_lowest"])
+        fields = fields.assign_coords(lon=("lon", theirs, lon.attrs)).isel(lon=order)
     if "came_closed" in lon.attrs:
         closed = np.append(fields["lon"].data, fields["lon"].data[0] + 360.0)
         fields = fields.pad(lon=(0, 1), mode="wrap").assign_coords(lon=("lon", closed, lon.attrs))
@@ -161,6 +162,12 @@ def restore(fields: Fields) -> Fields:
         for axis in ("lat", "lon")
     }
     return fields.assign_coords(plain)
+
+
+def _beyond(lon: np.ndarray, first: float) -> np.ndarray:
+    """Longitudes within the 360 degrees from the first on."""
+    # A hair is taken off before the wrap, so that rounding cannot send the first column to the far end.
+    return _tidy(np.mod(lon - first + 1e-6, 360.0) + first - 1e-6)
 
 
 def _turn(steps: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Detection: a trained network over any archive, lazily, in the user's own coordinates.
+"""Detection: a trained network over any archive, lazily, on the user's own grid.
 
     detector = Detector.load("runs/deeplab")
     found = detect(detector, fields)          probabilities and mask; nothing is computed until it is looked at

@@ -275,7 +275,8 @@ def accuracy(posterior: Posterior) -> pd.DataFrame:
     network = pd.DataFrame.from_dict(errors, orient="index", columns=list(posterior.names))
     seen = [map(posterior.summaries.at, volumes.open(files[part])) for part in ("training", "held_out")]
     others = spectrum.baselines(*seen)[list(posterior.names)]
-    return pd.concat([network, others.loc[["ridge ln P", "ridge ln P + PDF", "prior"]]]).rename_axis("method")
+    table = pd.concat([network, others.loc[["ridge ln P", "ridge ln P + PDF", "prior"]]])
+    return table.rename_axis("root mean square error")
 
 
 def _summaries(posterior: Posterior, volume: volumes.Source) -> Array:

@@ -253,7 +253,12 @@ class Explorer:
         if self.live:
             return "Snapshots are read as the slider moves, by the notebook's kernel."
         if len(self.dates) < self.there:
-            return f"{len(self.dates)} of {self.there} snapshots, times=slice(None) shows all."
+            return (
+                f"{len(self.dates)} of {self.there} snapshots; fewer channels leave room for more, and in Python "
+                "times=slice(None) shows all."
+            )
+        if len(self.dates) == 1:
+            return self.dates[0]  # which a slider would tell
         return ""
 
     def _first_image(self, data: dict[str, Any]) -> dict[str, Any]:

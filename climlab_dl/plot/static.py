@@ -102,11 +102,17 @@ def static(
         _draw(axes, tracks(storms, np.atleast_1d(field["time"].values)[time], place), 1.2, cased=True)
     if real is not None:
         _draw(axes, outline(real.values, lat, lon, place), 1.0, cased=True)
-    figure.colorbar(image, ax=axes, label=look.scale, shrink=0.8, pad=0.02, extend="both")
+    figure.colorbar(image, ax=axes, label=look.scale, shrink=0.8, pad=0.02, extend=_beyond(values, look))
     if masks := [layer for layer in (mask, truth) if layer is not None]:
         _legend(axes, layers.kinds(*masks), found is not None, real is not None)
     axes.set_title(title if title is not None else f"{look.long_name}  {styles.dates(field)[time]}".strip())
     return pictures.written(figure, path, dpi, bbox_inches="tight")
+
+
+def _beyond(values: np.ndarray, look: styles.Style) -> str:
+    """At which ends of its colours a field goes on."""
+    below, above = bool((values < look.low).any()), bool((values > look.high).any())
+    return {(False, False): "neither", (True, False): "min", (False, True): "max", (True, True): "both"}[below, above]
 
 
 def _frame(axes: Any, place: canvas.Canvas) -> None:

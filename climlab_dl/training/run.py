@@ -138,7 +138,10 @@ class Run:
 
     def __post_init__(self) -> None:
         if (self.epochs is None) == (self.steps is None):
-            raise ValueError(f"epochs={self.epochs!r} and steps={self.steps!r}: give one of them")
+            raise ValueError(
+                f"epochs={self.epochs!r} and steps={self.steps!r}: give one of them, and None for the other "
+                "(a named run has its own steps)"
+            )
         for name in (
             "epochs", "steps", "batch_size", "accumulate", "reference_batch", "report_every", "evaluate_every",
             "checkpoint_every", "keep_checkpoints", "patience",

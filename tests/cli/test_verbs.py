@@ -206,7 +206,11 @@ def test_what_trainings_leave_is_compared_reported_and_inferred_from(run, tour, 
     rows = json.loads(run("runs", tour / "runs", "--json").stdout)
     assert {row["run"]: row["state"] for row in rows} == dict.fromkeys(("cosmoflow", "deeplab", "tiramisu"), "finished")
     # What differs between these three would make lines of 600 characters.
-    assert max(map(len, run("runs", tour / "runs").stdout.splitlines())) <= 100
+    said = run("runs", tour / "runs").stdout
+    assert max(map(len, said.splitlines())) <= 100
+    results, differences = said.split("\nwhere they differ\n")
+    assert len(results.splitlines()) == 5  # two of heads, and a run a row
+    assert "\noptimizer.learning_rate" in differences or "\nbatch_size" in differences
     assert "best_step" in run("runs", tour / "runs", "--sort", "beste", code=2).stderr
     page = tmp_path / "report.html"
     run("report", tour / "runs" / "deeplab", "--out", page, "--snapshots", 1)

@@ -115,6 +115,7 @@ def test_accumulated_cyclone_energy_counts_storm_winds_every_six_hours():
     row = events.summary(table).iloc[0]
     assert row["ace_1e4_kt2"] == pytest.approx(0.61)
     assert row["max_wind_m_s"] == pytest.approx(100 * 1852 / 3600)
+    assert np.isnan(events.summary(table.assign(**{"class": "river"})).iloc[0]["ace_1e4_kt2"])
 
 
 def test_a_climatology_needs_dates():

@@ -55,6 +55,13 @@ def test_a_region_across_greenwich_keeps_its_columns_together():
     assert restore(fields_on(grid, [0, 10], lon)).lon.values.tolist() == lon.tolist()
 
 
+def test_a_region_across_the_dateline_gets_its_own_longitudes_back():
+    lon = np.array([160.0, 170, 180, -170, -160])
+    grid = Grid.of(np.array([0.0, 10]), lon)
+    assert grid.lon.tolist() == [160, 170, 180, 190, 200]
+    assert restore(fields_on(grid, [0, 10], lon)).lon.values.tolist() == [160, 170, 180, -170, -160]
+
+
 def test_a_repeated_meridian_is_dropped():
     grid = Grid.of(np.array([0.0, 10]), np.linspace(-180, 180, 13))
     assert grid.lon.tolist() == [30.0 * k for k in range(12)]

@@ -175,3 +175,8 @@ def test_unless_told_which_as_many_evenly_spaced_snapshots_as_make_a_small_page(
 
 def test_more_snapshots_than_there_are_are_not_shown(fields):
     assert maps.explore(fields.isel(time=[0]), times=20).frames.fields[0].sizes["time"] == 1
+
+
+def test_a_page_of_one_snapshot_says_of_when_it_is(fields, tmp_path):
+    page = maps.explore(fields.isel(time=[1])).save(tmp_path / "map.html").read_text()
+    assert styles.dates(fields)[1] in page

@@ -133,3 +133,13 @@ def test_tracks_grow_with_time_and_only_classes_sought_are_in_the_legend(fields)
 def test_a_snapshot_that_is_not_there_is_said(fields):
     with pytest.raises(ValueError, match="time=2: found 2 snapshots, numbered from 0 to 1"):
         maps.static(fields, time=2)
+
+
+def test_the_colours_go_on_only_where_the_field_does(fields):
+    style = styles.style(fields.TMQ.isel(time=0))
+    for low, high, ends in ((0, 0, "neither"), (-99, 0, "min"), (0, 99, "max"), (-99, 99, "both")):
+        field = fields.TMQ.isel(time=[0]).clip(style.low, style.high)
+        field[0, 0, 0], field[0, 1, 1] = style.low + low, style.high + high
+        figure = maps.static(field.to_dataset(), look=style)
+        (bar,) = [axes for axes in figure.axes if not hasattr(axes, "projection")]
+        assert bar._colorbar.extend == ends
