@@ -54,6 +54,7 @@ class Straight:
         for stack, places, picks in self.plan:
             if picks is None:
                 gaps |= stack.fill(number, out[places[0]])
+                out[places[1:]] = out[places[0]]
             elif places == list(range(len(out))):
                 gaps |= stack.fill(number, out, None if picks == list(range(*stack.inner[:1])) else picks)
             else:

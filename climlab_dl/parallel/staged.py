@@ -1,17 +1,20 @@
 """The samples that a node keeps on its own disk: one memory-mapped file, and a checksum of each."""
 
 import json
+import logging
 import os
 import shutil
 import zlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
 
 from climlab_dl.files import write_text
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,12 +107,14 @@ class Staged:
         folder.mkdir(parents=True, exist_ok=True)
         text = json.dumps({**asdict(plan), "node": node})
         known = folder / "plan.json"
-        if known.exists():
-            if json.loads(known.read_text(encoding="utf-8")) != json.loads(text):
-                raise ValueError(
-                    f"{folder} holds staged samples of other data or settings; delete it, or stage elsewhere"
-                )
+        there = _noted(known)
+        if there == json.loads(text):
             return cls(folder)
+        if there is not None:
+            raise ValueError(
+                f"{folder} holds staged samples of other data or settings, or of these data before they changed; "
+                "delete it, or stage elsewhere"
+            )
         need, free = len(plan.held_by(node)) * plan.sample_bytes, shutil.disk_usage(folder).free
         if need > free:
             raise OSError(
@@ -148,6 +153,17 @@ class Staged:
                 self._checksums[slot] = 0
                 damaged += 1
         return damaged
+
+
+def _noted(plan: Path) -> Any:
+    """Read which samples a folder was made for; None where that cannot be told, and they are nobody's."""
+    try:
+        return json.loads(plan.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except ValueError as damage:
+        logger.warning("%s is damaged (%s); staging its samples anew", plan, damage)
+        return None
 
 
 def checksum(sample: np.ndarray) -> int:

@@ -1,6 +1,7 @@
 """An archive of snapshots with masks as training data."""
 
 import logging
+import math
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,6 +13,9 @@ import xarray as xr
 
 from climlab_dl.climate import archive, heuristics
 from climlab_dl.climate.fields import CAM5, CLASSES
+from climlab_dl.climate.labels import MASK
+from climlab_dl.climate.sphere import wraps
+from climlab_dl.files import Stamp
 from climlab_dl.parallel import ranks
 from climlab_dl.parallel.staged import Plan
 from climlab_dl.parallel.staging import stage
@@ -41,13 +45,14 @@ class ClimateArchive:
     channels
         Names of the fields that the network sees, in order.
     held_out
-        Share of the times that is held out.
+        Share of the times that is held out; above 0, because the network is measured, and the best kept, by them.
     roll
-        Roll each snapshot by a random longitude at each epoch: the sphere has no first meridian.
+        Roll each snapshot by a random longitude at each epoch: the sphere has no first meridian. A region has, and is
+        left as it is.
     mirror
-        Swap the hemispheres of every other snapshot at random, with the sign of northward winds: what is alike on both
-        is learnt from both. A rule that looks at the sign of winds marks other cells of a mirrored storm: let
-        ``moisture`` mark them anew.
+        Where the grid has both, swap the hemispheres of every other snapshot at random, with the sign of northward
+        winds: what is alike on both is learnt from both. A rule that looks at the sign of winds marks other cells of a
+        mirrored storm: let ``moisture`` mark them anew.
     warp
         At each epoch, take each value from a place nearby, up to so many degrees away (the spread), the same for all
         fields: storms and bands are bent and stretched. Then label the snapshot anew by rule. For archives that
@@ -67,7 +72,8 @@ class ClimateArchive:
         Threads per rank that read ahead, for archives that are not kept in memory.
     stage_to
         Folder on each node's own disk to which the training snapshots are staged first, normalised
-        (:mod:`climlab_dl.parallel.staging`); for archives on a shared file system that do not fit in memory.
+        (:mod:`climlab_dl.parallel.staging`); for archives on a shared file system that do not fit in memory. What is
+        there of an archive that has changed since is refused.
     stage_share
         Share of them that each node draws and trains on; below 1 the ranks of a node shuffle their own.
     stage_as
@@ -96,14 +102,33 @@ class ClimateArchive:
 
     def __post_init__(self) -> None:
         check_shares(held_out=self.held_out)
+        if self.held_out == 0:
+            raise ValueError(
+                "held_out=0: a training is measured, and its best network kept, by what is held out; choose a share "
+                "above 0, such as 1/3"
+            )
         if not 0 < self.moistened <= 1:
             raise ValueError(f"moistened={self.moistened!r} must be a share above 0 and up to 1; moisture=0 is off")
-        if self.warp < 0:
+        if not 0 <= self.warp < math.inf:
             raise ValueError(f"warp={self.warp!r}: choose 0 (off) or some degrees, such as 3")
-        if self.moisture < 0:
+        if not 0 <= self.moisture < math.inf:
             raise ValueError(f"moisture={self.moisture!r}: choose 0 (off) or a small spread, such as 0.15")
         if not self.channels:
             raise ValueError("channels=(): name at least one field, such as 'TMQ'")
+        if isinstance(self.channels, str):
+            raise ValueError(f"channels={self.channels!r}: give a tuple of names, such as ({self.channels!r},)")
+        if len(set(self.channels)) < len(self.channels):
+            raise ValueError(f"channels={self.channels!r}: name each field once")
+        if MASK in self.channels:
+            raise ValueError(f"channels={self.channels!r}: leave {MASK!r} out, which is what the network is to find")
+        if not self.memory_gigabytes >= 0:
+            raise ValueError(f"memory_gigabytes={self.memory_gigabytes!r}: choose 0 (none) or more, 4 is usual")
+        if not (isinstance(self.workers, int) and self.workers >= 0):
+            raise ValueError(f"workers={self.workers!r}: choose a whole number of threads from 0, 2 is usual")
+        if not 0 < self.stage_share <= 1:
+            raise ValueError(f"stage_share={self.stage_share!r}: choose the share that a node holds, above 0 to 1")
+        if self.stage_as not in ("float32", "float16"):
+            raise ValueError(f"stage_as={self.stage_as!r}: choose 'float32' or 'float16'")
 
     def held_out_snapshots(self) -> xr.Dataset:
         """Open the held-out part of the archive, with its masks."""
@@ -126,7 +151,8 @@ class ClimateArchive:
         OSError
             If a file cannot be read; on all ranks.
         ValueError
-            If the archive has no masks, too few times, or lacks a channel or some of its values; on all ranks.
+            If the archive has no masks, too few times, lacks a channel or some of its values, or nobody has labelled
+            what is trained on or held out; on all ranks.
         """
         with ranks.together("opening the archive"):
             reader = Snapshots(
@@ -143,12 +169,14 @@ class ClimateArchive:
         if known is None and self.statistics is not None:
             published = Statistics.load_deepcam(self.statistics, self.channels, CAM5)
             statistics = published.with_class_counts(statistics.class_counts)
+        with ranks.together("looking for labels"):
+            _refuse_unlabelled(reader, statistics, held_out)
         reader.normalise(statistics)
         with ranks.together("variation of the snapshots"):
             vary = self._variation(reader)
         samples, group = Samples(reader, training, augment=vary, seed=seed), None
         if self.stage_to is not None:
-            staged = self._staged(reader, training, seed)
+            staged = self._staged(reader, training, seed, statistics.class_counts)
             samples = Samples(staged, staged.numbers, augment=vary, seed=seed)
             here = ranks.world()
             group = (here.local_rank, here.local_size) if self.stage_share < 1 else None
@@ -165,14 +193,22 @@ class ClimateArchive:
             workers=0 if reader.in_memory and not vary.anew else self.workers,
         )
 
-    def _staged(self, reader: Snapshots, training: range, seed: int) -> StagedSnapshots:
+    def _staged(self, reader: Snapshots, training: range, seed: int, class_counts: np.ndarray) -> StagedSnapshots:
         def read(number: int) -> tuple[np.ndarray, np.ndarray]:
             fields = np.empty(reader.shape, np.float32)
             return fields, reader.read(training[number], fields)
 
-        scales = np.concatenate([reader.mean, reader.std]).tobytes()
+        content = ""
+        with ranks.together("looking at the files to stage"):
+            if ranks.rank() == 0:
+                # Of a Zarr store one file's time is known, and labels may be written anew to others: so the counts too.
+                files = [Stamp.of(path) for path in archive.paths(self.source)]
+                told = repr((files, sorted(self.names.items()), class_counts.tolist()))
+                content = f"{zlib.crc32(told.encode()):08x}"
+        content = ranks.broadcast_text(content, "what is staged")
+        scales = zlib.crc32(np.concatenate([reader.mean, reader.std]).tobytes())
         plan = Plan(
-            source=f"{self.source}, {', '.join(self.channels)}, normalised by {zlib.crc32(scales):08x}",
+            source=f"{self.source} ({content}), {', '.join(self.channels)}, normalised by {scales:08x}",
             count=len(training), shape=reader.shape, target_shape=reader.shape[1:], target_dtype="int8",
             dtype=self.stage_as, share=self.stage_share, nodes=ranks.world().nodes, seed=seed,
         )  # fmt: skip
@@ -181,10 +217,15 @@ class ClimateArchive:
         return StagedSnapshots(staged, reader, training)
 
     def _variation(self, reader: Snapshots) -> Variation:
-        snapshots = reader.snapshots
+        snapshots, lon = reader.snapshots, reader.snapshots.lon.values
+        if not wraps(lon) and ranks.rank() == 0:
+            logger.warning(
+                "longitudes %g..%g are those of a region: snapshots are not rolled, and a network that wraps them all "
+                "the same joins what is far apart; build it with padding='zeros'", lon[0], lon[-1],
+            )  # fmt: skip
         vary = Variation(
-            channels=self.channels, mean=reader.mean, std=reader.std, lat=snapshots.lat.values,
-            lon=snapshots.lon.values, roll=self.roll, mirror=self.mirror, warp=self.warp, moisture=self.moisture,
+            channels=self.channels, mean=reader.mean, std=reader.std, lat=snapshots.lat.values, lon=lon,
+            roll=self.roll and wraps(lon), mirror=self.mirror, warp=self.warp, moisture=self.moisture,
             moistened=self.moistened,
         )  # fmt: skip
         first = snapshots.isel(time=0)
@@ -197,6 +238,20 @@ class ClimateArchive:
 
     def _split(self, snapshots: xr.Dataset) -> list[range]:
         return split(snapshots.sizes["time"], self.held_out, what="snapshots")
+
+
+def _refuse_unlabelled(reader: Snapshots, statistics: Statistics, held_out: range) -> None:
+    labelled = {
+        "trained on": statistics.class_counts.sum() > 0,
+        # Asked by one rank for all: it reads snapshots.
+        "held out": ranks.rank() > 0 or reader.labelled(held_out),
+    }
+    for part, known in labelled.items():
+        if not known:
+            raise ValueError(
+                f"nobody has labelled a pixel of the snapshots of {reader.source} that are {part}, but where a field "
+                "has a gap; label them, or choose another held_out"
+            )
 
 
 def _by_default_rules(snapshot: xr.Dataset) -> bool:

@@ -4,6 +4,7 @@ All take float32 predictions, whatever the network computes in. A softmax is app
 nobody labelled (``fields.UNLABELLED``) cost nothing.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -54,6 +55,8 @@ class WeightedCrossEntropy:
     def __post_init__(self) -> None:
         if self.weighting not in ("inverse_sqrt", "inverse", "mlperf", "none"):
             raise ValueError(f"weighting={self.weighting!r}: choose 'inverse_sqrt', 'inverse', 'mlperf' or 'none'")
+        if not 0 < self.scale < math.inf:
+            raise ValueError(f"scale={self.scale!r}: choose a positive factor, 1 is usual")
 
     def prepare(self, statistics: Statistics) -> Loss:
         """Return the loss for data with these class frequencies."""
@@ -77,7 +80,7 @@ class Focal:
     weighting: Literal["inverse_sqrt", "inverse", "mlperf", "none"] = "none"
 
     def __post_init__(self) -> None:
-        if self.gamma < 0:
+        if not 0 <= self.gamma < math.inf:
             raise ValueError(f"gamma={self.gamma!r}: choose 0 or more, 2 is usual")
         WeightedCrossEntropy(weighting=self.weighting)
 

@@ -41,9 +41,10 @@ class Segmentation:
         for predicted, truth in zip(logits.argmax(dim=1), mask, strict=True):
             self._first = self._first or [predicted, truth]
             matrix = confusion(predicted, truth, len(self.classes))
-            self.confusion += matrix
-            self.sample_iou += float(np.mean(iou(matrix, absent=1.0)))
-            self.samples += 1
+            if matrix.any():
+                self.confusion += matrix
+                self.sample_iou += float(np.mean(iou(matrix, absent=1.0)))
+                self.samples += 1
 
     def over_ranks(self) -> None:
         """Add up what all ranks have counted."""
@@ -56,7 +57,8 @@ class Segmentation:
         """All scores; a class that is neither there nor predicted has an IoU of NaN and is left out of the mean.
 
         ``iou_per_sample`` follows MLPerf HPC DeepCAM: in each snapshot the mean over classes, where an absent class
-        counts 1; then the mean over snapshots. ``baseline_`` scores are those of a mask that is all background.
+        counts 1; then the mean over the snapshots of which a pixel is labelled. ``baseline_`` scores are those of a
+        mask that is all background. Where nothing is labelled all are NaN.
         """
         hits = np.diag(self.confusion).astype(float)
         with np.errstate(invalid="ignore"):
@@ -67,10 +69,10 @@ class Segmentation:
         scores = {f"iou_{name}": value for name, value in zip(self.classes, per_class, strict=True)}
         scores |= {f"precision_{name}": value for name, value in zip(self.classes, precision, strict=True)}
         scores |= {f"recall_{name}": value for name, value in zip(self.classes, recall, strict=True)}
-        scores["iou_mean"] = np.nanmean(per_class)
-        scores["iou_per_sample"] = self.sample_iou / self.samples
+        scores["iou_mean"] = _mean(per_class)
+        scores["iou_per_sample"] = self.sample_iou / self.samples if self.samples else float("nan")
         scores[f"baseline_iou_{self.classes[0]}"] = baseline[0]
-        scores["baseline_iou_mean"] = np.nanmean(baseline)
+        scores["baseline_iou_mean"] = _mean(baseline)
         return {name: float(value) for name, value in scores.items()}
 
     def seen(self) -> xr.Dataset:
@@ -141,6 +143,11 @@ def confusion(predicted: Int[Tensor, "..."], truth: Int[Tensor, "..."], classes:
     known = truth != UNLABELLED
     pairs = truth[known] * classes + predicted[known]
     return torch.bincount(pairs, minlength=classes**2).reshape(classes, classes).cpu().numpy()
+
+
+def _mean(values: np.ndarray) -> float:
+    """Mean of what is known."""
+    return float(np.nanmean(values)) if not np.isnan(values).all() else float("nan")
 
 
 def iou(matrix: np.ndarray, *, absent: float = float("nan")) -> np.ndarray:

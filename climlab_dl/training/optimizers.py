@@ -3,6 +3,7 @@
 :class:`Larc` adapts the step of another optimiser to each parameter's size; :class:`Lamb` does so by itself.
 """
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -11,9 +12,24 @@ import torch
 from torch import Tensor, nn
 
 
-def _check(name: str, value: float, good: bool, remedy: str) -> None:
+def _check(name: str, value: object, good: bool, remedy: str) -> None:
     if not good:
         raise ValueError(f"{name}={value!r}: {remedy}")
+
+
+def _check_rates(optimizer: "Adam | Lamb | SGD", usual: str) -> None:
+    """Refuse a learning rate or a weight decay that is none."""
+    rate, decay = optimizer.learning_rate, optimizer.weight_decay
+    _check("learning_rate", rate, 0 < rate < math.inf, f"choose a positive rate, {usual} is usual")
+    _check("weight_decay", decay, 0 <= decay < math.inf, "choose 0 (off) or a small positive number")
+
+
+def _check_moments(optimizer: "Adam | Lamb") -> None:
+    """Refuse moments that never forget or grow, and a divisor that may be below zero."""
+    betas, eps = optimizer.betas, optimizer.eps
+    good = len(betas) == 2 and all(0 <= beta < 1 for beta in betas)
+    _check("betas", betas, good, "choose two numbers from 0 to below 1, (0.9, 0.999) is usual")
+    _check("eps", eps, 0 <= eps < math.inf, "choose a small positive number, 1e-8 is usual")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +54,8 @@ class Adam:
     weight_decay: float = 0.0
 
     def __post_init__(self) -> None:
-        _check("learning_rate", self.learning_rate, self.learning_rate > 0, "choose a positive rate, 1e-3 is usual")
+        _check_rates(self, "1e-3")
+        _check_moments(self)
 
     def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
         """Return the optimiser of these parameters."""
@@ -88,8 +105,9 @@ class SGD:
     rate_in_momentum: bool = False
 
     def __post_init__(self) -> None:
-        _check("learning_rate", self.learning_rate, self.learning_rate > 0, "choose a positive rate, 0.01 is usual")
+        _check_rates(self, "0.01")
         _check("momentum", self.momentum, 0 <= self.momentum < 1, "choose 0 to below 1, 0.9 is usual")
+        _check("momentum", self.momentum, self.momentum > 0 or not self.nesterov, "nesterov needs some, 0.9 is usual")
 
     def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
         """Return the optimiser of these parameters."""
@@ -124,7 +142,8 @@ class Lamb:
     weight_decay: float = 0.01
 
     def __post_init__(self) -> None:
-        _check("learning_rate", self.learning_rate, self.learning_rate > 0, "choose a positive rate, 1e-3 is usual")
+        _check_rates(self, "1e-3")
+        _check_moments(self)
 
     def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
         """Return the optimiser of these parameters."""
@@ -162,7 +181,8 @@ class Larc:
     placement: Literal["gradient", "update"] = "gradient"
 
     def __post_init__(self) -> None:
-        _check("trust", self.trust, self.trust > 0, "choose a positive ratio, 0.002 is published")
+        _check("trust", self.trust, 0 < self.trust < math.inf, "choose a positive ratio, 0.002 is published")
+        _check("epsilon", self.epsilon, 0 < self.epsilon < math.inf, "choose a small positive ratio, 1/16000 is usual")
         if self.form not in ("clip", "clip_sc18", "scale"):
             raise ValueError(f"form={self.form!r}: choose 'clip', 'clip_sc18' or 'scale'")
         if self.placement not in ("gradient", "update"):

@@ -45,8 +45,9 @@ class Polynomial:
     staircase: bool = False
 
     def __post_init__(self) -> None:
-        if self.power <= 0:
+        if not 0 < self.power < math.inf:
             raise ValueError(f"power={self.power!r}: choose a positive exponent, 1 is linear")
+        _check_end(self.end)
 
     def factor(self, step: int, steps: int, steps_per_epoch: int) -> float:
         """Return the factor at a step."""
@@ -60,6 +61,9 @@ class Cosine:
     """From 1 to ``end`` as half a cosine wave (Loshchilov & Hutter 2017)."""
 
     end: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check_end(self.end)
 
     def factor(self, step: int, steps: int, steps_per_epoch: int) -> float:
         """Return the factor at a step."""
@@ -86,8 +90,10 @@ class Multistep:
     unit: Literal["step", "epoch"] = "step"
 
     def __post_init__(self) -> None:
-        if list(self.milestones) != sorted(set(self.milestones)):
-            raise ValueError(f"milestones={self.milestones!r}: list each once, in rising order")
+        if list(self.milestones) != sorted(set(self.milestones)) or any(each < 1 for each in self.milestones):
+            raise ValueError(f"milestones={self.milestones!r}: list each once, from 1 on, in rising order")
+        if not 0 < self.decay < math.inf:
+            raise ValueError(f"decay={self.decay!r}: choose a positive factor, 0.1 is usual")
         if self.unit not in ("step", "epoch"):
             raise ValueError(f"unit={self.unit!r}: choose 'step' or 'epoch'")
 
@@ -117,8 +123,8 @@ class Warmup:
     then: Any = field(default_factory=Constant)
 
     def __post_init__(self) -> None:
-        if self.steps < 0:
-            raise ValueError(f"steps={self.steps!r}: choose 0 or more steps of warm-up")
+        if not (isinstance(self.steps, int) and self.steps >= 0):
+            raise ValueError(f"steps={self.steps!r}: choose a whole number of steps of warm-up, from 0")
         if not 0 <= self.start <= 1:
             raise ValueError(f"start={self.start!r}: choose a factor from 0 to 1")
 
@@ -128,3 +134,8 @@ class Warmup:
             # The first update moves already: a factor of exactly 0 would waste it.
             return self.start + (1 - self.start) * (step + 1) / self.steps
         return self.then.factor(step - self.steps, max(steps - self.steps, 1), steps_per_epoch)
+
+
+def _check_end(end: float) -> None:
+    if not 0 <= end < math.inf:
+        raise ValueError(f"end={end!r}: choose the factor at the end, 0 or more")

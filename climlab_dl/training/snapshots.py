@@ -96,6 +96,11 @@ class Snapshots:
         self._normalise(out, mask)
         return mask
 
+    def labelled(self, indices: range) -> bool:
+        """Whether any pixel of some snapshots counts; of most archives the first of them tells."""
+        fields = np.empty(self.shape, np.float32)
+        return any((self.read(index, fields) != UNLABELLED).any() for index in indices)
+
     def describe(self, index: int) -> str:
         """Say the time and the archive."""
         return f"{self._time(index)} of {self.source}"

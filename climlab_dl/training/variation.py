@@ -10,6 +10,7 @@ from scipy import ndimage
 from climlab_dl.climate import derived, heuristics
 from climlab_dl.climate.fields import FIELDS
 from climlab_dl.climate.rules import Cyclones, Rivers
+from climlab_dl.climate.sphere import wraps
 
 # How far apart, in degrees, random factors on water vapour, and displacements, are as good as independent: from the
 # width of a moist band, so that its edge frays, to several times a river's length; and from a storm's width.
@@ -34,7 +35,8 @@ class Variation:
     Raises
     ------
     ValueError
-        If ``warp`` or ``moisture`` is asked for and the rules need fields that are no channels.
+        If ``warp`` or ``moisture`` is asked for and the rules need fields that are no channels, or if what is asked for
+        has no meaning on the grid of a region.
     """
 
     def __init__(
@@ -43,6 +45,7 @@ class Variation:
     ) -> None:  # fmt: skip
         self.channels, self.mean, self.std, self.lat, self.lon = tuple(channels), mean, std, lat, lon
         self.roll, self.mirror, self.warp, self.moisture, self.moistened = roll, mirror, warp, moisture, moistened
+        _refuse_region(lat, lon, mirror=mirror, warp=warp, moisture=moisture)
         # What turns round when north and south change places: winds and transports to the north, and vorticity.
         turns = [any(part in _standard_name(name) for part in ("northward", "vorticity")) for name in channels]
         self.sign = np.where(turns, -1, 1).astype(np.float32)[:, None, None]
@@ -140,6 +143,18 @@ class Variation:
         named = {name: (("lat", "lon"), field) for name, field in zip(self.ruling, physical, strict=True)}
         mask = heuristics.label(xr.Dataset(named, coords={"lat": self.lat, "lon": self.lon}))
         return mask.values
+
+
+def _refuse_region(lat: np.ndarray, lon: np.ndarray, **asked: float) -> None:
+    """Refuse what moves values to where the grid has no place for them."""
+    # A global grid that was cut by a row, to be divisible, still has its hemispheres: they differ by one row.
+    hemispheres = bool(np.abs(lat + lat[::-1]).max() <= 1.01 * np.abs(np.diff(lat)).max(initial=0))
+    possible = {"mirror": hemispheres, "warp": wraps(lon), "moisture": hemispheres and wraps(lon)}
+    if refused := [f"{name}={value!r}" for name, value in asked.items() if value and not possible[name]]:
+        raise ValueError(
+            f"{' and '.join(refused)}: latitudes {lat[0]:g}..{lat[-1]:g} and longitudes {lon[0]:g}..{lon[-1]:g} are "
+            "those of a region; mirror needs both hemispheres, warp the whole circle, moisture both. Leave it out"
+        )
 
 
 def _standard_name(channel: str) -> str:

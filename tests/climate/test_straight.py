@@ -26,7 +26,7 @@ def as_others_have_it(fields: xr.Dataset) -> xr.Dataset:
     return turned.assign(PSL=(turned.PSL / 100).assign_attrs(units="hPa"))
 
 
-@pytest.mark.parametrize("names", [CAM5, ("PSL", "V850", "TMQ"), ["mask"]])
+@pytest.mark.parametrize("names", [CAM5, ("PSL", "V850", "TMQ"), ("TMQ", "PSL", "TMQ"), ["mask"]])
 @pytest.mark.parametrize("layout", ["deepcam", "climatenet", "cf", "turned"])
 def test_snapshots_are_those_of_the_general_way(fields, tmp_path, layout, names):
     if layout == "turned":

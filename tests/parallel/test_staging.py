@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,22 @@ def test_one_rank_stages_everything_and_reads_it_back(tmp_path):
         np.testing.assert_array_equal(target, sample(number)[1])
     # 6 samples of 24 float32 and 12 int64.
     assert (tmp_path / "node-0000" / "samples").stat().st_size == 6 * (24 * 4 + 12 * 8)
+
+
+def test_samples_are_staged_anew_where_it_cannot_be_told_what_they_are(tmp_path, caplog):
+    staged, _ = stage(sample, PLAN, tmp_path)
+    noted = staged.folder / "plan.json"
+    noted.write_text(noted.read_text()[:20])
+    again, facts = stage(lambda number: sample(number + 10), PLAN, tmp_path)
+    assert f"{noted} is damaged" in caplog.text
+    assert facts["read"] == 6
+    assert again.read(5, np.empty((2, 3, 4), np.float32))[0, 0] == 15
+
+
+def test_staged_samples_of_other_data_are_refused_with_what_to_do(tmp_path):
+    stage(sample, PLAN, tmp_path)
+    with pytest.raises(ValueError, match=r"node-0000 holds staged samples of other data .*; delete it, or stage else"):
+        stage(sample, replace(PLAN, source="letters"), tmp_path)
 
 
 @pytest.mark.mpi

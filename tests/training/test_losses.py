@@ -1,4 +1,5 @@
 import math
+from math import inf, nan
 
 import numpy as np
 import pytest
@@ -133,7 +134,10 @@ def test_parameter_losses_are_mean_absolute_and_mean_squared_error():
     ("make", "says"),
     [
         (lambda: WeightedCrossEntropy(weighting="sqrt"), "weighting='sqrt'"),  # pyright: ignore[reportArgumentType]
+        (lambda: WeightedCrossEntropy(scale=0), "scale=0"),
+        (lambda: WeightedCrossEntropy(scale=inf), "scale=inf"),
         (lambda: Focal(gamma=-1), "gamma=-1"),
+        (lambda: Focal(gamma=nan), "gamma=nan"),
         (lambda: SoftJaccard(cross_entropy=2), "cross_entropy=2"),
     ],
 )

@@ -56,6 +56,19 @@ def test_pixels_that_nobody_labelled_are_not_counted():
     assert metrics.scores()["iou_river"] == 1
 
 
+def test_a_snapshot_that_nobody_labelled_is_no_part_of_the_mean_over_snapshots():
+    # Snapshot A: background 1 of 2, cyclone missed, no river: (1/2 + 0 + 1) / 3 = 1/2. Nothing is known of B.
+    truth, predicted = torch.tensor([[[0, 1]], [[-1, -1]]]), torch.tensor([[[0, 0]], [[2, 0]]])
+    metrics = Segmentation(CLASSES)
+    metrics.update(logits_of(predicted), truth)
+    assert metrics.scores()["iou_per_sample"] == pytest.approx(0.5)
+    assert metrics.scores()["iou_mean"] == pytest.approx((1 / 2 + 0) / 2)
+    # Of B alone nothing can be said.
+    metrics = Segmentation(CLASSES)
+    metrics.update(logits_of(predicted[1:]), truth[1:])
+    assert all(np.isnan(score) for score in metrics.scores().values())
+
+
 def test_batches_may_be_cut_anywhere():
     torch.manual_seed(0)
     logits, truth = torch.randn(6, 3, 4, 5), torch.randint(3, (6, 4, 5))

@@ -1,3 +1,5 @@
+from math import inf, nan
+
 import pytest
 import torch
 from torch import nn
@@ -120,7 +122,18 @@ def test_adamw_decays_apart_from_the_gradient():
     ("make", "says"),
     [
         (lambda: Adam(learning_rate=0), "learning_rate=0"),
+        (lambda: SGD(learning_rate=inf), "learning_rate=inf"),
+        (lambda: AdamW(weight_decay=nan), "weight_decay=nan"),
+        (lambda: Adam(betas=(0.9, 1.0)), r"betas=\(0.9, 1.0\)"),
+        (lambda: Lamb(learning_rate=nan), "learning_rate=nan"),
+        (lambda: Lamb(betas=(nan, 0.999)), r"betas=\(nan"),
+        (lambda: Lamb(eps=nan), "eps=nan"),
+        (lambda: Adam(eps=-1), "eps=-1"),
+        (lambda: SGD(weight_decay=-1), "weight_decay=-1"),
         (lambda: SGD(momentum=1), "momentum=1"),
+        (lambda: SGD(momentum=0, nesterov=True), "momentum=0: nesterov"),
+        (lambda: Larc(trust=inf), "trust=inf"),
+        (lambda: Larc(epsilon=0), "epsilon=0"),
         (lambda: Larc(form="clamp"), "form='clamp'"),  # pyright: ignore[reportArgumentType]
         (lambda: Larc(trust=0), "trust=0"),
         (lambda: Larc(placement="weights"), "placement='weights'"),  # pyright: ignore[reportArgumentType]

@@ -1,3 +1,5 @@
+from math import nan
+
 import pytest
 
 from climlab_dl.training.schedules import Constant, Cosine, Multistep, Polynomial, Warmup
@@ -43,6 +45,11 @@ def test_warm_up_rises_to_one_and_hands_over_at_step_zero_of_what_follows():
     ("make", "says"),
     [
         (lambda: Polynomial(power=0), "power=0"),
+        (lambda: Polynomial(end=nan), "end=nan"),
+        (lambda: Cosine(end=-0.1), "end=-0.1"),
+        (lambda: Multistep(milestones=(0, 2)), r"milestones=\(0, 2\)"),
+        (lambda: Multistep(milestones=(2,), decay=0), "decay=0"),
+        (lambda: Multistep(milestones=(2,), decay=nan), "decay=nan"),
         (lambda: Multistep(milestones=(4, 2)), "milestones"),
         (lambda: Multistep(milestones=(2,), unit="hour"), "unit='hour'"),  # pyright: ignore[reportArgumentType]
         (lambda: Warmup(steps=-1), "steps=-1"),
