@@ -6,8 +6,8 @@ the room that is left and what to do, whichever library was writing: NetCDF, HDF
 
 import errno
 import os
+import secrets
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -148,26 +148,33 @@ def refuse_unwritable(path: Path) -> None:
 @contextmanager
 def _workshop(path: Path, place: Path) -> Iterator[Path]:
     """Give a temporary folder in ``place``, and say what is wrong when ``path`` cannot be written with its help."""
+    # Named before it is there, so that no signal comes between its making and what takes it away.
+    folder = place / f".{path.name}.{secrets.token_hex(6)}"
+    try:
+        _make(folder, path, place)
+        try:
+            yield folder
+        except (OSError, RuntimeError) as error:
+            number = getattr(error, "errno", None)
+            if number not in _FULL:
+                # HDF5 and NetCDF do not pass on what the file system said; it is asked again.
+                number = _refusal(folder)
+            if number is None:
+                raise
+            raise _explained(error, number, path, place) from error
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _make(folder: Path, path: Path, place: Path) -> None:
     try:
         place.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=place))
+        folder.mkdir(mode=0o700)
     except (FileExistsError, NotADirectoryError):
         file = next(parent for parent in (place, *place.parents) if parent.is_file())
         raise NotADirectoryError(f"{path} cannot be written: {file} is a file, not a folder") from None
     except OSError as error:
         raise _explained(error, error.errno, path, place) from error
-    try:
-        yield folder
-    except (OSError, RuntimeError) as error:
-        number = getattr(error, "errno", None)
-        if number not in _FULL:
-            # HDF5 and NetCDF do not pass on what the file system said; it is asked again.
-            number = _refusal(folder)
-        if number is None:
-            raise
-        raise _explained(error, number, path, place) from error
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _refusal(folder: Path) -> int | None:

@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -159,3 +160,19 @@ def test_a_file_in_the_place_of_a_folder_is_named(tmp_path):
 def test_what_can_be_written_is_not_begun_by_asking(tmp_path):
     refuse_unwritable(tmp_path / "new" / "a.csv")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("write", [beside, filled])
+def test_a_signal_just_when_the_work_begins_leaves_nothing(tmp_path, monkeypatch, write):
+    # It came between the making of the hidden folder and what takes it away.
+    make = Path.mkdir
+
+    def interrupted(self: Path, *arguments: Any, **options: Any) -> None:
+        make(self, *arguments, **options)
+        if self.name.startswith("."):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "mkdir", interrupted)
+    with pytest.raises(KeyboardInterrupt), write(tmp_path / "new"):
+        pass
+    assert list(tmp_path.iterdir()) == []

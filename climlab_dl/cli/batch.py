@@ -217,7 +217,8 @@ def add_training() -> None:
 
         Args:
             source: The archive to learn from: labelled climate files, or a folder of universes.
-            run: Which run; ``climlab-dl train SOURCE --folder F RUN --help`` lists what can be varied.
+            run: Which run, after ``--folder`` and ``--names``; ``climlab-dl train SOURCE --folder F RUN --help`` lists
+                what can be varied, after its name.
             folder: The run's folder, which is filled; ``climlab_dl.live.watch`` follows it.
         """
         keep_freed()

@@ -1,6 +1,7 @@
 """Verbs for climate files: check, convert, label, events; the first two take files of volumes as well."""
 
 import json
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -202,7 +203,8 @@ def events(
         dated = table.assign(time=[time_text(time) for time in table["time"]])
         print(dated.to_json(orient="records", indent=2, double_precision=15))
     else:
-        print(*written or [table.to_string(index=False)], sep="\n")
+        width = shutil.get_terminal_size((100, 24)).columns
+        print(*written or [table.to_string(index=False, line_width=width)], sep="\n")
 
 
 def _advancing(bar: "tqdm[Any]") -> "Callable[[np.ndarray], np.ndarray]":

@@ -21,6 +21,7 @@ def draw(
     time: str | None = None,
     wind: bool = False,
     storms: bool = False,
+    hide_mask: bool = False,
     projection: Literal["PlateCarree", "Robinson", "Mollweide", "Orthographic", "NorthPolarStereo", "SouthPolarStereo"]
     | None = None,
     central_longitude: float | None = None,
@@ -42,6 +43,7 @@ def draw(
         time: Of a picture: a position, or a date such as 2001-08-14T06; by default the first.
         wind: Draw the wind at 850 hPa as arrows.
         storms: Draw the storms' tracks until this time, dots where they begin, and under a page list the storms.
+        hide_mask: Leave the mask out, which may lie over what is to be seen, such as the entropy where a storm is.
         projection: Of the map; by default Robinson for pictures and animations of the whole Earth, whose areas it
             hardly distorts, and PlateCarree, with degrees along its sides, for regions and for pages.
         central_longitude: In the middle of the map, in degrees east; by default 0, or the middle of a region.
@@ -63,6 +65,7 @@ def draw(
     if "mask" not in marked and (mask or storms):
         raise ValueError(f"{(mask or files)[0]} has no mask; climlab-dl label or detect makes one")
     found = marked.get("mask")
+    shown = None if hide_mask else found
     channels = list(channel) or [name for name in ("TMQ", "IVT") if name in fields][:1] or None
     options: Any = {
         "wind": ("U850", "V850") if wind else None,
@@ -72,15 +75,15 @@ def draw(
     if projection is not None:  # each kind of drawing has its own default
         options["projection"] = projection
     if out.suffix == ".html":
-        maps.explore(fields, found, channels=list(channel) or None, **options).save(out)
+        maps.explore(fields, shown, channels=list(channel) or None, **options).save(out)
     elif out.suffix in (".gif", ".mp4"):
-        maps.animate(fields, found, path=out, channel=channels and channels[0], **options)
+        maps.animate(fields, shown, path=out, channel=channels and channels[0], **options)
     else:
         dates = styles.dates(fields)
         if time is None and len(dates) > 1:
             print(f"drawn is {dates[0]}, the first of {len(dates)} times; --time chooses another", file=sys.stderr)
         step = _position(dates, time or "0")
-        maps.static(fields, found, path=out, channel=channels and channels[0], time=step, dpi=dpi, **options)
+        maps.static(fields, shown, path=out, channel=channels and channels[0], time=step, dpi=dpi, **options)
     print(out)
 
 

@@ -9,7 +9,7 @@ import xarray as xr
 
 from climlab_dl.climate.fields import CLASSES
 from climlab_dl.plot import canvas, coastlines, layers, pictures, styles
-from climlab_dl.plot.outlines import Pieces, arrows, contours, outline, tracks
+from climlab_dl.plot.outlines import FULL_SPEED, Pieces, arrows, contours, outline, tracks
 from climlab_dl.words import counted
 
 if TYPE_CHECKING:
@@ -103,8 +103,10 @@ def static(
     if real is not None:
         _draw(axes, outline(real.values, lat, lon, place), 1.0, cased=True)
     figure.colorbar(image, ax=axes, label=look.scale, shrink=0.8, pad=0.02, extend=_beyond(values, look))
-    if masks := [layer for layer in (mask, truth) if layer is not None]:
-        _legend(axes, layers.kinds(*masks), found is not None, real is not None)
+    masks = [layer for layer in (mask, truth) if layer is not None]
+    kinds = layers.kinds(*masks) if masks else [] if storms is None else sorted(map(CLASSES.index, {*storms["class"]}))
+    if kinds or wind is not None:
+        _legend(axes, kinds, found is not None, real is not None, wind is not None)
     axes.set_title(title if title is not None else f"{look.long_name}  {styles.dates(field)[time]}".strip())
     return pictures.written(figure, path, dpi, bbox_inches="tight")
 
@@ -154,7 +156,7 @@ def _draw(axes: "GeoAxes", pieces: Pieces, width: float, *, cased: bool = False)
         axes.add_collection(LineCollection(list(ends), capstyle="round", **look), autolim=False)
 
 
-def _legend(axes: Any, kinds: list[int], filled: bool, outlined: bool) -> None:
+def _legend(axes: Any, kinds: list[int], filled: bool, outlined: bool, windy: bool) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -162,6 +164,9 @@ def _legend(axes: Any, kinds: list[int], filled: bool, outlined: bool) -> None:
     if outlined:
         label = "truth, outlined" if filled else "outlined"
         handles.append(Line2D([], [], color="black", label=label))
+    if windy:
+        label = f"wind: an arrow as long as the way to the next is {FULL_SPEED:g} m/s"
+        handles.append(Line2D([], [], color="none", label=label))
     # Below the map, where it hides nothing.
     place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.04), "frameon": False}
     axes.legend(handles=handles, fontsize=9, ncols=len(handles), **place)

@@ -23,7 +23,7 @@ from climlab_dl.training.batches import Prepared, Samples, check_shares, shared_
 from climlab_dl.training.metrics import Segmentation
 from climlab_dl.training.snapshots import Snapshots, StagedSnapshots
 from climlab_dl.training.statistics import Statistics
-from climlab_dl.training.variation import Variation
+from climlab_dl.training.variation import Variation, hemispheres
 from climlab_dl.words import counted
 
 logger = logging.getLogger(__name__)
@@ -217,16 +217,18 @@ class ClimateArchive:
         return StagedSnapshots(staged, reader, training)
 
     def _variation(self, reader: Snapshots) -> Variation:
-        snapshots, lon = reader.snapshots, reader.snapshots.lon.values
+        snapshots, lat, lon = reader.snapshots, reader.snapshots.lat.values, reader.snapshots.lon.values
+        if self.mirror and not hemispheres(lat) and ranks.rank() == 0:
+            logger.warning("latitudes %g..%g are not those of both hemispheres: none is mirrored", lat[0], lat[-1])
         if not wraps(lon) and ranks.rank() == 0:
             logger.warning(
                 "longitudes %g..%g are those of a region: snapshots are not rolled, and a network that wraps them all "
                 "the same joins what is far apart; build it with padding='zeros'", lon[0], lon[-1],
             )  # fmt: skip
         vary = Variation(
-            channels=self.channels, mean=reader.mean, std=reader.std, lat=snapshots.lat.values, lon=lon,
-            roll=self.roll and wraps(lon), mirror=self.mirror, warp=self.warp, moisture=self.moisture,
-            moistened=self.moistened,
+            channels=self.channels, mean=reader.mean, std=reader.std, lat=lat, lon=lon,
+            roll=self.roll and wraps(lon), mirror=self.mirror and hemispheres(lat), warp=self.warp,
+            moisture=self.moisture, moistened=self.moistened,
         )  # fmt: skip
         first = snapshots.isel(time=0)
         if vary.anew and not _by_default_rules(first):

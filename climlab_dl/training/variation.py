@@ -45,7 +45,7 @@ class Variation:
     ) -> None:  # fmt: skip
         self.channels, self.mean, self.std, self.lat, self.lon = tuple(channels), mean, std, lat, lon
         self.roll, self.mirror, self.warp, self.moisture, self.moistened = roll, mirror, warp, moisture, moistened
-        _refuse_region(lat, lon, mirror=mirror, warp=warp, moisture=moisture)
+        _refuse_region(lat, lon, warp=warp, moisture=moisture)
         # What turns round when north and south change places: winds and transports to the north, and vorticity.
         turns = [any(part in _standard_name(name) for part in ("northward", "vorticity")) for name in channels]
         self.sign = np.where(turns, -1, 1).astype(np.float32)[:, None, None]
@@ -145,15 +145,19 @@ class Variation:
         return mask.values
 
 
+def hemispheres(lat: np.ndarray) -> bool:
+    """Whether latitudes are those of both hemispheres, row for row."""
+    # A global grid that was cut by a row, to be divisible, still has both: they differ by one row.
+    return bool(np.abs(lat + lat[::-1]).max() <= 1.01 * np.abs(np.diff(lat)).max(initial=0))
+
+
 def _refuse_region(lat: np.ndarray, lon: np.ndarray, **asked: float) -> None:
     """Refuse what moves values to where the grid has no place for them."""
-    # A global grid that was cut by a row, to be divisible, still has its hemispheres: they differ by one row.
-    hemispheres = bool(np.abs(lat + lat[::-1]).max() <= 1.01 * np.abs(np.diff(lat)).max(initial=0))
-    possible = {"mirror": hemispheres, "warp": wraps(lon), "moisture": hemispheres and wraps(lon)}
+    possible = {"warp": wraps(lon), "moisture": hemispheres(lat) and wraps(lon)}
     if refused := [f"{name}={value!r}" for name, value in asked.items() if value and not possible[name]]:
         raise ValueError(
             f"{' and '.join(refused)}: latitudes {lat[0]:g}..{lat[-1]:g} and longitudes {lon[0]:g}..{lon[-1]:g} are "
-            "those of a region; mirror needs both hemispheres, warp the whole circle, moisture both. Leave it out"
+            "those of a region; warp needs the whole circle, moisture both hemispheres, too. Leave it out"
         )
 
 

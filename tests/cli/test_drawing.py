@@ -40,6 +40,13 @@ def test_a_picture_is_by_default_the_same_in_the_shell_as_in_python(labelled, tm
     assert (tmp_path / "shell.png").read_bytes() == (tmp_path / "python.png").read_bytes()
 
 
+def test_a_mask_that_lies_over_what_is_to_be_seen_is_left_out(labelled, tmp_path):
+    fields = archive.open(labelled)
+    drawing.draw((str(labelled),), out=tmp_path / "shell.png", channel=("PSL",), time="0", hide_mask=True)
+    maps.static(fields, channel="PSL", path=tmp_path / "python.png")
+    assert (tmp_path / "shell.png").read_bytes() == (tmp_path / "python.png").read_bytes()
+
+
 def test_a_picture_of_many_times_says_which_it_is_of_where_nobody_chose(labelled, tmp_path, capsys):
     drawing.draw((str(labelled),), out=tmp_path / "map.png")
     said = capsys.readouterr().err

@@ -143,3 +143,12 @@ def test_the_colours_go_on_only_where_the_field_does(fields):
         figure = maps.static(field.to_dataset(), look=style)
         (bar,) = [axes for axes in figure.axes if not hasattr(axes, "projection")]
         assert bar._colorbar.extend == ends
+
+
+def test_a_picture_says_how_fast_its_arrows_are_and_what_its_dots_mean(fields):
+    storms = events.find(fields.mask, fields)
+    for mask in (fields.mask, None):
+        figure = maps.static(fields, mask, wind=("U850", "V850"), storms=storms)
+        (legend,) = [axes.get_legend() for axes in figure.axes if axes.get_legend()]
+        texts = [text.get_text() for text in legend.get_texts()]
+        assert texts == ["cyclone", "river", "wind: an arrow as long as the way to the next is 25 m/s"]

@@ -1,5 +1,6 @@
 """What an archive is refused for, or read otherwise, before anything is learnt from it."""
 
+import re
 from collections.abc import Callable
 from math import inf, nan
 from pathlib import Path
@@ -109,10 +110,15 @@ def test_the_snapshots_of_a_region_are_not_rolled_and_the_log_says_so(saved, cap
     assert "region" not in caplog.text
 
 
+def test_half_the_earth_is_not_mirrored_and_the_log_says_so(saved, caplog):
+    north = saved(lat=slice(8, 16))
+    data = ClimateArchive(source=north, channels=CHANNELS, mirror=True, roll=False).prepare(seed=0)
+    assert len({float(data.training[epoch, 1][0][0, 0, 0]) for epoch in range(1, 9)}) == 1
+    assert re.search(r"latitudes 5\.\d+\.\.84\.\d+ are not those of both hemispheres: none is mirrored", caplog.text)
+
+
 def test_what_a_region_has_no_place_for_is_refused(saved):
     north = saved(lat=slice(8, 16))
-    with pytest.raises(ValueError, match=r"mirror=True: latitudes 5\.\d+\.\.84\.\d+ and .* are those of a region"):
-        ClimateArchive(source=north, channels=CHANNELS, mirror=True).prepare(seed=0)
     with pytest.raises(ValueError, match=r"^moisture=0\.1: "):
         ClimateArchive(source=north, channels=CAM5, warp=1.0, moisture=0.1).prepare(seed=0)
     half = saved(lon=slice(0, 16))
