@@ -2,6 +2,7 @@
 
 import errno
 import os
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -59,16 +60,27 @@ def load(path: Path | str) -> dict[str, Any]:
     if path.suffix != ".pt":
         raise ValueError(f"{path} is no checkpoint; give a run's folder, or one of the *.pt files in its checkpoints/")
     try:
+        _verify(path)
         state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises a different type for each kind of damage
-        others = sorted(other.name for other in path.parent.glob("*.pt") if other != path)
-        raise ValueError(
-            f"{path} is damaged or not a checkpoint ({type(error).__name__}). Delete it to resume from the one before "
-            f"({', '.join(others) or 'there is none: the training starts afresh'})"
-        ) from error
+        raise ValueError(f"{path} is damaged or not a checkpoint ({type(error).__name__}). {_remedy(path)}") from error
     if not isinstance(state, dict) or state.get("format") != FORMAT:
         raise ValueError(f"{path} is not a checkpoint of format {FORMAT} of this package")
     return state
+
+
+def _verify(path: Path) -> None:
+    """Compare every part of the file with its checksum, which torch does not."""
+    with zipfile.ZipFile(path) as parts:
+        if damaged := parts.testzip():
+            raise zipfile.BadZipFile(f"{damaged} does not fit its checksum")
+
+
+def _remedy(path: Path) -> str:
+    if not path.name.startswith("step-"):
+        return "Delete it to use the latest of the folder, or give another"
+    before = sorted(other.name for other in path.parent.glob("step-*.pt") if other.name < path.name)
+    return f"Delete it to resume from the one before ({before[-1] if before else 'there is none: it starts afresh'})"
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:

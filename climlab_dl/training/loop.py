@@ -89,7 +89,7 @@ def train(run: Run, folder: Path | str) -> Iterator[Progress]:
             # A rank that failed still sends, so that the others reach the agreement and hear why.
             session.exchange.send()
             finite = session.exchange.finite()
-            error = error or session.unexplained(loss, finite)
+            error = error or session.lost() or session.unexplained(loss, finite)
             mine = [loss, session.stop_wanted(), not finite, session.waited]
             loss, stop, overflow, idle = ranks.agree(mine, f"step {session.step + 1}", error)
             rate, epoch = session.learning_rate, session.epoch

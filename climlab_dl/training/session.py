@@ -3,7 +3,6 @@
 import contextlib
 import logging
 import math
-import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +17,7 @@ from climlab_dl.training import checkpoint, held_out, logs, resume, signals
 from climlab_dl.training.batches import Order, training_batches
 from climlab_dl.training.environment import environment
 from climlab_dl.training.folder import RunFolder, State
-from climlab_dl.training.lock import locked
+from climlab_dl.training.lock import Lock, locked
 from climlab_dl.training.run import Run, has_steps_left
 
 logger = logging.getLogger(__name__)
@@ -49,7 +48,7 @@ class Session:
         self.described = run.to_json()
         self.message = ""
         self._signal = signals.Caught()
-        self._lock: Path | None = None
+        self._lock: Lock | None = None
         self._logs: list[logs.Log] = []
         profiled = run.profile if self.leader else None
         self._profiler = logs.Profiler(profiled, folder.path / "trace.json")
@@ -198,10 +197,12 @@ class Session:
         samples = "; ".join(self.data.training.describe(number) for number in self.numbers)
         return FloatingPointError(f"step {self.step + 1}, rank {ranks.rank()}: {what} {loss:g} for {samples}")
 
+    def lost(self) -> RuntimeError | None:
+        """Return an error if another training has taken the folder."""
+        return RuntimeError(self._lock.lost) if self._lock is not None and self._lock.lost else None
+
     def stop_wanted(self) -> bool:
         """Whether this rank was asked to stop, by a signal or by the folder's file."""
-        if self._lock is not None:
-            os.utime(self._lock)  # A sign of life, for other hosts.
         return bool(self._signal.name) or (self.leader and self.folder.stop_requested())
 
     def update(self, overflow: bool) -> None:
@@ -293,5 +294,5 @@ class Session:
     def _say(self, state: State, message: str) -> None:
         # A full disk has been reported by then, and is not to be hidden by another failure to write.
         with contextlib.suppress(OSError):
-            if self.leader:
+            if self.leader and not self.lost():
                 self.folder.write_status(state, step=self.step, steps=self.steps, message=message)

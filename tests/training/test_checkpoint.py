@@ -46,6 +46,27 @@ def test_a_damaged_checkpoint_is_named_with_the_one_before(tiny, tmp_path):
     assert latest.exists()
 
 
+def test_a_bit_that_flipped_on_the_disk_is_noticed(tmp_path):
+    path = tmp_path / "step-00000002.pt"
+    save(path, {"model": {"w": torch.ones(1000)}})
+    content = bytearray(path.read_bytes())
+    content[content.index(torch.ones(100).numpy().tobytes()) + 40] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="is damaged"):
+        load(path)
+
+
+def test_what_a_damaged_checkpoint_advises_is_what_there_is(tmp_path):
+    for name in ("best.pt", "step-00000002.pt", "step-00000004.pt"):
+        (tmp_path / name).write_bytes(b"half")
+    with pytest.raises(ValueError, match=r"Delete it to resume from the one before \(step-00000002\.pt\)"):
+        load(tmp_path / "step-00000004.pt")
+    with pytest.raises(ValueError, match=r"one before \(there is none: it starts afresh\)"):
+        load(tmp_path / "step-00000002.pt")
+    with pytest.raises(ValueError, match="Delete it to use the latest of the folder, or give another"):
+        load(tmp_path / "best.pt")
+
+
 def test_a_checkpoint_that_is_not_there_or_of_another_kind_is_an_error(tmp_path):
     with pytest.raises(FileNotFoundError):
         load(tmp_path / "none.pt")

@@ -1,5 +1,6 @@
 """What a step does with loss and gradients, and when a training ends by itself."""
 
+import json
 import math
 from dataclasses import dataclass, replace
 
@@ -115,6 +116,16 @@ def test_lag_applies_the_gradient_of_the_step_before(tiny, tmp_path):
     assert all(torch.equal(found["first"][name], untouched[name]) for name in untouched)
     for name in untouched:
         torch.testing.assert_close(found["second"][name], found["none"][name], rtol=1e-5, atol=1e-7)
+
+
+def test_a_training_whose_folder_another_has_taken_ends_and_leaves_it(tiny, tmp_path, monkeypatch):
+    monkeypatch.setattr("climlab_dl.training.lock.BEAT_SECONDS", 0.02)
+    theirs = json.dumps({"host": "elsewhere", "pid": 7, "started": 0.0})
+    with pytest.raises(RuntimeError, match=r"process 7 on elsewhere has taken .* this one ends here"):  # noqa: PT012
+        for _ in train(tiny(steps=10_000, report_every=1), tmp_path):
+            (tmp_path / "lock").write_text(theirs)
+    assert (tmp_path / "lock").read_text() == theirs
+    assert RunFolder(tmp_path).status()["state"] == "running"  # which is the other's to say
 
 
 def test_a_look_at_what_is_held_out_that_fails_does_not_cost_what_was_learnt(tiny, tmp_path, monkeypatch):
