@@ -28,6 +28,7 @@ _FORBIDDEN = {
 _LITTLE = 2**26
 """Bytes below which a disk counts as full, when a library failed without saying why."""
 _PROBE = 2**22
+_TOKEN_BYTES = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +109,28 @@ def beside(path: Path) -> Iterator[Path]:
         os.replace(new, path)
 
 
+def hidden(name: str) -> str:
+    """Give a name that nothing has, for what is to become the file ``name``; `sweep` knows it."""
+    return f".{name}.{secrets.token_hex(_TOKEN_BYTES)}"
+
+
+def sweep(folder: Path, name: str = "*") -> None:
+    """Delete what killed processes have left of files that they wrote `beside`; for who alone writes such files there.
+
+    Parameters
+    ----------
+    folder
+        Where they lie.
+    name
+        Of the files, or a pattern.
+    """
+    for left in folder.glob(f".{name}.{'[0-9a-f]' * (2 * _TOKEN_BYTES)}"):
+        if left.is_dir():
+            shutil.rmtree(left, ignore_errors=True)
+        else:
+            left.unlink(missing_ok=True)
+
+
 def write_text(path: Path, text: str) -> Path:
     """Write text `beside` what is at ``path``, in UTF-8; give the path back."""
     with beside(path) as new:
@@ -149,7 +172,7 @@ def refuse_unwritable(path: Path) -> None:
 def _workshop(path: Path, place: Path) -> Iterator[Path]:
     """Give a temporary folder in ``place``, and say what is wrong when ``path`` cannot be written with its help."""
     # Named before it is there, so that no signal comes between its making and what takes it away.
-    folder = place / f".{path.name}.{secrets.token_hex(6)}"
+    folder = place / hidden(path.name)
     try:
         _make(folder, path, place)
         try:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import pandas as pd
 
 from climlab_dl import cards
-from climlab_dl.files import beside, write_text
+from climlab_dl.files import beside, sweep, write_text
 from climlab_dl.training.reports import Reports
 
 if TYPE_CHECKING:
@@ -192,6 +192,12 @@ class RunFolder:
         write_text(self.run_json, run_json)
         latest = self.latest()
         self.write_status("starting", step=int(latest.stem[5:]) if latest else 0, steps=steps)
+
+    def sweep(self) -> None:
+        """Delete what a killed training has left half-written; for who holds the folder's lock."""
+        sweep(self.checkpoints)
+        for path in (self.run_json, self.held_out_nc, self._progress, self._status, self._environment):
+            sweep(self.path, path.name)
 
     def write_status(self, state: State, *, step: int, steps: int, message: str = "") -> None:
         """Replace the status."""

@@ -5,7 +5,6 @@ import fcntl
 import json
 import logging
 import os
-import secrets
 import socket
 import threading
 import time
@@ -14,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+
+from climlab_dl.files import hidden, sweep
 
 logger = logging.getLogger(__name__)
 STALE_SECONDS = 600.0
@@ -48,6 +49,7 @@ class Lock:
             If another process is at work in the folder.
         """
         with _alone(self.path.parent):
+            sweep(self.path.parent, self.path.name)
             if not self._claim():
                 _refuse_if_alive(self.path)
                 self.path.unlink(missing_ok=True)
@@ -83,7 +85,7 @@ class Lock:
 
     def _claim(self) -> bool:
         """Put the file there whole, if there is none."""
-        new = self.path.with_name(f".{self.path.name}.{secrets.token_hex(6)}")
+        new = self.path.with_name(hidden(self.path.name))
         try:
             new.write_text(json.dumps(self.me), encoding="utf-8")
             try:

@@ -98,6 +98,7 @@ class Session:
             if self.leader:
                 self.folder.path.mkdir(parents=True, exist_ok=True)
                 self._lock = self._opened.enter_context(locked(self.folder.path))
+                self.folder.sweep()
                 if not has_steps_left(self.run, self.folder):
                     self.ending = "finished"
                 else:

@@ -1,4 +1,5 @@
 import math
+import signal
 import subprocess
 import sys
 
@@ -7,7 +8,9 @@ import pandas as pd
 import pytest
 import xarray as xr
 
+from climlab_dl.files import hidden
 from climlab_dl.training.folder import RunFolder, checkpoint_of
+from climlab_dl.training.loop import train
 
 
 def report(step: int, **metrics: float) -> dict:
@@ -163,3 +166,30 @@ def test_a_report_that_is_read_is_not_read_again(folder):
         file.write(b"x" * (size - 1))
     folder.append_progress(report(4))
     assert folder.progress().step.tolist() == [1, 2, 3, 4]
+
+
+def test_what_a_killed_training_left_half_written_is_swept_up_by_the_next(tiny, tmp_path):
+    mine = tmp_path / ".held_out.nc.notes"
+    mine.mkdir()
+    code = """if True:
+        import os, signal, sys
+        from contextlib import ExitStack
+        from pathlib import Path
+        from climlab_dl.files import beside
+        folder = Path(sys.argv[1])
+        with ExitStack() as writing:
+            for name in ("checkpoints/step-00000001.pt", "checkpoints/best.pt", "held_out.nc", "status.json"):
+                writing.enter_context(beside(folder / name)).write_text("half")
+            os.kill(os.getpid(), signal.SIGKILL)
+    """
+    killed = subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    (tmp_path / hidden("lock")).write_text("half")
+
+    def left():
+        return {path.name.split(".")[1] for path in tmp_path.glob("**/.*") if path != mine}
+
+    assert left() == {"step-00000001", "best", "held_out", "status", "lock"}
+    list(train(tiny(steps=1), tmp_path))
+    assert left() == set()
+    assert mine.exists()
