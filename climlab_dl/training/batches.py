@@ -213,6 +213,38 @@ def split(count: int, *shares: float, what: str) -> list[range]:
     return [range(start, end) for start, end in itertools.pairwise(ends)]
 
 
+def same_samples(
+    known: dict[str, Any] | None, source: Any, name: Callable[[int], str], **parts: range
+) -> dict[str, str]:
+    """Say how many samples each part has, from which to which; refuse others than a training began with.
+
+    Parameters
+    ----------
+    known
+        The facts of a checkpoint, whose ``samples`` are what this returned then; there are none when a training begins.
+    source
+        Where the samples come from.
+    name
+        Of a sample, by its number, wherever the source lies.
+    parts
+        Numbers of the samples of each part.
+
+    Raises
+    ------
+    ValueError
+        Saying what the samples were, and what they are.
+    """
+    now = {part: f"{len(some)} from {name(some[0])} to {name(some[-1])}" for part, some in parts.items() if some}
+    then = (known or {}).get("samples", now)  # checkpoints of before there was this do not say
+    if then != now:
+        changes = [f"{part}: {then.get(part, 'none')}; now {now.get(part, 'none')}" for part in {**then, **now}]
+        raise ValueError(
+            f"{source} has not the samples that this training began with ({'. '.join(changes)}). To go on would score "
+            "the network by what it was trained on: put them back, or train on these in another folder"
+        )
+    return now
+
+
 def check_shares(**shares: float) -> None:
     """Refuse shares that are none.
 

@@ -19,7 +19,7 @@ from climlab_dl.files import Stamp
 from climlab_dl.parallel import ranks
 from climlab_dl.parallel.staged import Plan
 from climlab_dl.parallel.staging import stage
-from climlab_dl.training.batches import Prepared, Samples, check_shares, shared_statistics, split
+from climlab_dl.training.batches import Prepared, Samples, check_shares, same_samples, shared_statistics, split
 from climlab_dl.training.metrics import Segmentation
 from climlab_dl.training.snapshots import Snapshots, StagedSnapshots
 from climlab_dl.training.statistics import Statistics
@@ -159,6 +159,7 @@ class ClimateArchive:
                 self.source, self.channels, 0 if self.stage_to else self.memory_gigabytes, names=self.names
             )
             training, held_out = self._split(reader.snapshots)
+            samples = same_samples(known, self.source, reader.time, training=training, held_out=held_out)
         if len(training) < _FEW and ranks.rank() == 0:
             logger.warning(
                 "training on %s, holding out %d: enough to try whether all works, but masks that a network finds by so "
@@ -174,20 +175,20 @@ class ClimateArchive:
         reader.normalise(statistics)
         with ranks.together("variation of the snapshots"):
             vary = self._variation(reader)
-        samples, group = Samples(reader, training, augment=vary, seed=seed), None
+        trained_on, group = Samples(reader, training, augment=vary, seed=seed), None
         if self.stage_to is not None:
             staged = self._staged(reader, training, seed, statistics.class_counts)
-            samples = Samples(staged, staged.numbers, augment=vary, seed=seed)
+            trained_on = Samples(staged, staged.numbers, augment=vary, seed=seed)
             here = ranks.world()
             group = (here.local_rank, here.local_size) if self.stage_share < 1 else None
         return Prepared(
-            training=samples,
+            training=trained_on,
             group=group,
             held_out=Samples(reader, held_out),
             channels=self.channels,
             targets=CLASSES,
             statistics=statistics,
-            facts={**statistics.facts(), "classes": list(CLASSES), **reader.grid},
+            facts={**statistics.facts(), "classes": list(CLASSES), **reader.grid, "samples": samples},
             metrics=lambda: Segmentation(CLASSES),
             # To label anew takes longer than to read, and so does not wait either.
             workers=0 if reader.in_memory and not vary.anew else self.workers,

@@ -103,9 +103,10 @@ class Snapshots:
 
     def describe(self, index: int) -> str:
         """Say the time and the archive."""
-        return f"{self._time(index)} of {self.source}"
+        return f"{self.time(index)} of {self.source}"
 
-    def _time(self, index: int) -> str:
+    def time(self, index: int) -> str:
+        """Say the time of a snapshot, to the minute."""
         return str(self.snapshots["time"].values[index])[:16]
 
     def _normalise(self, fields: np.ndarray, mask: np.ndarray) -> None:
@@ -132,7 +133,7 @@ class Snapshots:
             missing = np.isnan(out)
             for number in np.flatnonzero(missing.all(axis=(1, 2))):
                 raise ValueError(
-                    f"{self.channels[number]} at {self._time(index)} in {self.source} has no value at all; leave the "
+                    f"{self.channels[number]} at {self.time(index)} in {self.source} has no value at all; leave the "
                     "snapshot or the field out"
                 )
             mask = np.where(missing.any(axis=0), UNLABELLED, mask).astype(np.int8)

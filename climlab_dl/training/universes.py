@@ -11,7 +11,7 @@ import torch
 from climlab_dl.cosmology import checks, volumes
 from climlab_dl.cosmology.volumes import Volume
 from climlab_dl.parallel import ranks
-from climlab_dl.training.batches import Prepared, Samples, check_shares, shared_statistics, split
+from climlab_dl.training.batches import Prepared, Samples, check_shares, same_samples, shared_statistics, split
 from climlab_dl.training.metrics import Parameters
 from climlab_dl.training.statistics import Statistics, merged
 
@@ -90,11 +90,15 @@ class Universes:
         """
         with ranks.together("opening the universes"):
             reader = _Volumes(volumes.files(self.source), self)
-        training, _, held_out = self._split(len(reader.paths))
+            training, calibration, held_out = self._split(len(reader.paths))
+            samples = same_samples(
+                known, self.source, lambda index: reader.paths[index].name,
+                training=training, calibration=calibration, held_out=held_out,
+            )  # fmt: skip
         statistics = shared_statistics(reader, training, known)
         facts = known or {
             **statistics.facts(), **reader.target_scale(training), **reader.seen(training),
-            "targets": list(reader.parameters), "log1p": self.log1p,
+            "targets": list(reader.parameters), "log1p": self.log1p, "samples": samples,
         }  # fmt: skip
         mean, std = facts["target_mean"].numpy(), facts["target_std"].numpy()
         reader.normalise(statistics, mean, std)

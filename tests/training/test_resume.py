@@ -4,9 +4,12 @@ import logging
 from dataclasses import replace
 
 import pytest
+import xarray as xr
 
+from climlab_dl.climate import archive
 from climlab_dl.models.tiramisu import Tiramisu
 from climlab_dl.parallel.allreduce import Exchange
+from climlab_dl.training.checkpoint import load, save
 from climlab_dl.training.folder import RunFolder
 from climlab_dl.training.loop import train
 from climlab_dl.training.optimizers import SGD, Lamb, Larc
@@ -75,3 +78,46 @@ def test_a_training_that_its_target_ended_goes_on_when_asked_again(tiny, tmp_pat
     run = tiny(steps=3, evaluate_every=1, target=Target(metric="iou_mean", at_least=0.0))
     assert [report.step for report in train(run, tmp_path)] == [1]
     assert [report.step for report in train(replace(run, target=None), tmp_path)] == [2, 3]
+
+
+def other_times(source, path, times) -> str:
+    with xr.open_dataset(source) as opened:
+        archive.save(opened.isel(time=times).load(), path)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("times", "now"),
+    [(slice(0, 21), "training: 16 from .*; now 14 from"), (slice(3, 24), "held_out: 8 from .*; now 7 from")],
+    ids=["shorter", "moved on"],
+)
+def test_samples_other_than_a_training_began_with_are_refused(tiny, tmp_path, labelled, times, now):
+    source = tmp_path / "mine.nc"
+    data = replace(tiny().data, source=other_times(labelled, source, slice(None)))
+    list(train(tiny(data=data, steps=2), tmp_path / "run"))
+    before = contents(tmp_path / "run" / "checkpoints")
+    other_times(labelled, source, times)
+    with pytest.raises(ValueError, match=rf"mine\.nc has not the samples that this training began with .*{now}"):
+        list(train(tiny(data=data, steps=4), tmp_path / "run"))
+    assert contents(tmp_path / "run" / "checkpoints") == before
+    other_times(labelled, source, slice(None))
+    assert list(train(tiny(data=data, steps=4), tmp_path / "run"))[-1].step == 4
+
+
+def test_as_many_samples_of_another_time_are_other_samples(tiny, tmp_path, labelled):
+    source = tmp_path / "mine.nc"
+    data = replace(tiny().data, source=other_times(labelled, source, slice(0, 23)))
+    list(train(tiny(data=data, steps=2), tmp_path / "run"))
+    other_times(labelled, source, slice(1, 24))
+    with pytest.raises(ValueError, match="has not the samples that this training began with"):
+        list(train(tiny(data=data, steps=4), tmp_path / "run"))
+
+
+def test_a_checkpoint_that_does_not_say_its_samples_is_resumed_from(tiny, tmp_path):
+    list(train(tiny(steps=2), tmp_path))
+    latest = RunFolder(tmp_path).latest()
+    assert latest is not None
+    state = load(latest)
+    del state["statistics"]["samples"]
+    save(latest, state)
+    assert [report.step for report in train(tiny(steps=4), tmp_path)] == [4]

@@ -1,3 +1,4 @@
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -104,6 +105,18 @@ def test_a_network_learns_the_parameter_that_the_counts_tell(universes, tmp_path
     assert error == pytest.approx(reports[-1].metrics["mae_Omega_m"])
     reports = list(train(replace(run, loss=GaussianNLL(), steps=2), tmp_path / "nll"))
     assert set(reports[-1].metrics) >= {"mae_Omega_m", "mae_sigma_8", "relative_error_sigma_8", "mae_mean"}
+
+
+def test_universes_other_than_a_training_began_with_are_refused(universes, tmp_path):
+    mine = shutil.copytree(universes, tmp_path / "mine")
+    data = Universes(source=str(mine), calibration=0.1)
+    known = data.prepare(0).facts
+    data.prepare(0, known)
+    shutil.copytree(mine, tmp_path / "moved")
+    replace(data, source=str(tmp_path / "moved")).prepare(0, known)
+    shutil.copy(mine / "universe_00000.h5", mine / "universe_00020.h5")
+    with pytest.raises(ValueError, match=r"mine has not the samples .*training: 14 from universe_00000.h5 .*; now 15"):
+        data.prepare(0, known)
 
 
 def test_redshifts_are_chosen_by_number(universes):
