@@ -163,7 +163,7 @@ def filled(folder: Path) -> Iterator[Path]:
 
 def refuse_unwritable(path: Path) -> None:
     """Raise now what `beside` would after long work, if the folder of ``path`` may not be written to."""
-    there = next(folder for folder in path.absolute().parents if folder.is_dir())
+    there = next(folder for folder in path.absolute().parents if os.path.lexists(folder))
     with _workshop(path, there):
         pass
 
@@ -194,8 +194,9 @@ def _make(folder: Path, path: Path, place: Path) -> None:
         place.mkdir(parents=True, exist_ok=True)
         folder.mkdir(mode=0o700)
     except (FileExistsError, NotADirectoryError):
-        file = next(parent for parent in (place, *place.parents) if parent.is_file())
-        raise NotADirectoryError(f"{path} cannot be written: {file} is a file, not a folder") from None
+        other = next(parent for parent in (place, *place.parents) if os.path.lexists(parent) and not parent.is_dir())
+        what = "a link to what is not there" if other.is_symlink() and not other.exists() else "a file, not a folder"
+        raise NotADirectoryError(f"{path} cannot be written: {other} is {what}") from None
     except OSError as error:
         raise _explained(error, error.errno, path, place) from error
 

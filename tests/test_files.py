@@ -157,6 +157,15 @@ def test_a_file_in_the_place_of_a_folder_is_named(tmp_path):
         pytest.fail("the work began")
 
 
+def test_a_link_to_a_folder_that_is_not_there_is_named(tmp_path):
+    (tmp_path / "out").symlink_to(tmp_path / "away")
+    says = r"a\.nc cannot be written: .*out is a link to what is not there"
+    with pytest.raises(NotADirectoryError, match=says), beside(tmp_path / "out" / "a.nc"):
+        pytest.fail("the work began")
+    with pytest.raises(NotADirectoryError, match=says):
+        refuse_unwritable(tmp_path / "out" / "a.nc")
+
+
 def test_what_can_be_written_is_not_begun_by_asking(tmp_path):
     refuse_unwritable(tmp_path / "new" / "a.csv")
     assert not list(tmp_path.iterdir())

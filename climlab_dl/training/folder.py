@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import pandas as pd
 
 from climlab_dl import cards
-from climlab_dl.files import beside, sweep, write_text
+from climlab_dl.files import beside, refuse_unwritable, sweep, write_text
 from climlab_dl.training.reports import Reports
 
 if TYPE_CHECKING:
@@ -186,12 +186,17 @@ class RunFolder:
         The launcher calls it before it starts ranks. Rank 0 calls it again, and a stop that was asked for in between
         is kept.
         """
-        self.checkpoints.mkdir(parents=True, exist_ok=True)
+        self.make()
         if not (self._status.exists() and self.status()["state"] == "starting"):
             self.clear_stop()
         write_text(self.run_json, run_json)
         latest = self.latest()
         self.write_status("starting", step=int(latest.stem[5:]) if latest else 0, steps=steps)
+
+    def make(self) -> None:
+        """Make the folder; an OSError says why it cannot be written to."""
+        refuse_unwritable(self.run_json)
+        self.checkpoints.mkdir(parents=True, exist_ok=True)
 
     def sweep(self) -> None:
         """Delete what a killed training has left half-written; for who holds the folder's lock."""

@@ -87,9 +87,28 @@ def whole(session: "Session") -> dict[str, Any]:
 
 
 def restore(session: "Session", saved: dict[str, Any]) -> None:
-    """Put a training back where :func:`whole` found it, or, on another number of ranks, close to it."""
-    session.model.load_state_dict(saved["model"])
-    session.optimizer.load_state_dict(saved["optimizer"])
+    """Put a training back where :func:`whole` found it, or, on another number of ranks, close to it.
+
+    Raises
+    ------
+    ValueError
+        If the checkpoint holds less than a training, or another network's weights.
+    """
+    path = session.folder.checkpoint(saved["step"])
+    if lacking := [part for part in ("optimizer", "scaler", "lag", *_COUNTERS) if part not in saved]:
+        raise ValueError(
+            f"{path} has no {', '.join(lacking)}: it holds a network, as best.pt does, and not what a training resumes "
+            "from. Delete it, or move it elsewhere"
+        )
+    try:
+        session.model.load_state_dict(saved["model"])
+        session.optimizer.load_state_dict(saved["optimizer"])
+    except (RuntimeError, ValueError) as error:
+        first = "".join(str(error).splitlines()[:2]).replace("\t", " ")
+        raise ValueError(
+            f"{path} is of another network or optimiser than the run describes, or their code has changed since "
+            f"({first}). Train in another folder, or delete this one to start afresh"
+        ) from error
     session.scaler.restore(saved["scaler"])
     session.exchange.restore(saved["lag"])
     for name in _COUNTERS:

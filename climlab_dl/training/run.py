@@ -1,12 +1,11 @@
 """Run: the complete description of a training. What can be varied is what is listed here."""
 
-import importlib
+import contextlib
 import json
 import logging
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from climlab_dl import cards
@@ -17,6 +16,7 @@ from climlab_dl.training.folder import RunFolder
 from climlab_dl.training.logs import Kind as LogKind
 from climlab_dl.training.logs import check as check_logs
 from climlab_dl.training.optimizers import Adam
+from climlab_dl.training.plain import classes, plain, rebuilt
 from climlab_dl.training.precision import Precision
 from climlab_dl.training.schedules import Constant, Schedule
 from climlab_dl.training.universes import Universes
@@ -170,7 +170,7 @@ class Run:
 
         Where the data are told by a relative path it has ``started_in`` too, the folder that this is told from.
         """
-        return json.dumps(places.noted(_plain(self)), indent=1)
+        return json.dumps(places.noted(plain(self)), indent=1)
 
     @classmethod
     def from_json(cls, text: str, *, allow: Sequence[type] = ()) -> "Run":
@@ -190,7 +190,7 @@ class Run:
         """
         described = json.loads(text)
         described = places.located(described) if isinstance(described, dict) else described
-        run = _rebuilt(described, {_name(extra): extra for extra in allow})
+        run = rebuilt(described, allow)
         if not isinstance(run, cls):
             raise ValueError(f"the JSON describes a {type(run).__name__}, not a Run")
         return run
@@ -203,11 +203,23 @@ CHANGEABLE = (
 )  # fmt: skip
 
 
-def differences(text: str, other: str) -> list[str]:
-    """Name the fields in which two runs differ that a resumed training must not change."""
-    ours, theirs = json.loads(text), json.loads(other)
+def differences(run: Run, text: str) -> list[str]:
+    """Name the fields in which a run differs from one that was described, and that a resumed training must not change.
+
+    What the description does not say, because it is of before there was a choice, has its default.
+    """
+    ours, theirs = json.loads(run.to_json()), json.loads(text)
+    home = {name: theirs.pop(name) for name in (places.STARTED_IN,) if name in theirs}
+    with contextlib.suppress(ValueError, TypeError):  # one that cannot be built today differs as it stands
+        theirs = plain(rebuilt(theirs, tuple(classes(run))))
+    theirs |= home
     free = {*CHANGEABLE, places.STARTED_IN, *(["data"] if places.same_data(ours, theirs) else [])}
-    return [name for name in ours if name not in free and ours[name] != theirs.get(name)]
+    # As text, in which NaN is NaN.
+    return [name for name in ours if name not in free and _text(ours[name]) != _text(theirs.get(name))]
+
+
+def _text(part: Any) -> str:
+    return json.dumps(part, sort_keys=True)
 
 
 def has_steps_left(run: Run, folder: RunFolder) -> bool:
@@ -226,7 +238,7 @@ def has_steps_left(run: Run, folder: RunFolder) -> bool:
     latest = folder.latest()
     if latest is None:
         return True
-    if changed := differences(run.to_json(), folder.described()):
+    if changed := differences(run, folder.described()):
         raise ValueError(
             f"{folder.path} holds another run (it differs in {', '.join(changed)}): choose another folder, or delete "
             "this one to start afresh"
@@ -248,45 +260,3 @@ def has_steps_left(run: Run, folder: RunFolder) -> bool:
         return True  # steps that have ended within an epoch, the rest of which is asked for
     logger.warning("%s already has %d of %d %s; ask for more %s", folder.path, done, asked, what, what)
     return False
-
-
-def _name(cls: type) -> str:
-    return f"{cls.__module__}.{cls.__qualname__}"
-
-
-def _plain(value: Any) -> Any:
-    if is_dataclass(value) and not isinstance(value, type):
-        parts = {part.name: _plain(getattr(value, part.name)) for part in fields(value)}
-        # A mapping of nothing says nothing, and a run that was described before there was one is the same run.
-        return {"class": _name(type(value)), **{name: part for name, part in parts.items() if part != {}}}
-    if isinstance(value, Path):
-        return str(value)
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    raise TypeError(
-        f"a run holds {value!r}; its parts must be dataclasses, numbers, text, or sequences or mappings of them"
-    )
-
-
-def _rebuilt(value: Any, allowed: dict[str, type]) -> Any:
-    if isinstance(value, list):
-        return tuple(_rebuilt(item, allowed) for item in value)
-    if not isinstance(value, dict):
-        return value
-    if "class" not in value:
-        return {key: _rebuilt(item, allowed) for key, item in value.items()}
-    name = value.get("class", "")
-    parts = {key: _rebuilt(item, allowed) for key, item in value.items() if key != "class"}
-    if name in allowed:
-        return allowed[name](**parts)
-    module, _, member = name.rpartition(".")
-    found = None
-    if module.startswith("climlab_dl."):
-        found = getattr(importlib.import_module(module), member, None)
-    if not (isinstance(found, type) and is_dataclass(found)):
-        raise ValueError(f"the JSON names {name!r}, which is none of this package's descriptions; pass it in allow=")
-    return found(**parts)

@@ -96,7 +96,7 @@ class Session:
         """Open the folder; if there is nothing to do any more, leave it as it is."""
         with ranks.together("opening the run folder"):
             if self.leader:
-                self.folder.path.mkdir(parents=True, exist_ok=True)
+                self.folder.make()
                 self._lock = self._opened.enter_context(locked(self.folder.path))
                 self.folder.sweep()
                 if not has_steps_left(self.run, self.folder):

@@ -193,3 +193,16 @@ def test_what_a_killed_training_left_half_written_is_swept_up_by_the_next(tiny, 
     list(train(tiny(steps=1), tmp_path))
     assert left() == set()
     assert mine.exists()
+
+
+def test_what_cannot_be_a_run_folder_is_named_before_the_work_starts(tiny, tmp_path):
+    (tmp_path / "file").write_text("notes")
+    (tmp_path / "link").symlink_to(tmp_path / "away")
+    for name, what in (
+        ("file", "is a file, not a folder"),
+        ("file/run", "is a file"),
+        ("link", "is a link to what is"),
+    ):
+        for begin in (lambda path: list(train(tiny(), path)), lambda path: RunFolder(path).begin("{}")):
+            with pytest.raises(NotADirectoryError, match=rf"{name}/run.json cannot be written: .* {what}"):
+                begin(tmp_path / name)

@@ -1,6 +1,7 @@
 """A training that goes on is the training that never stopped."""
 
 import logging
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -121,3 +122,25 @@ def test_a_checkpoint_that_does_not_say_its_samples_is_resumed_from(tiny, tmp_pa
     del state["statistics"]["samples"]
     save(latest, state)
     assert [report.step for report in train(tiny(steps=4), tmp_path)] == [4]
+
+
+def test_a_checkpoint_of_another_network_is_refused(tiny, tmp_path):
+    list(train(tiny(steps=2), tmp_path / "run"))
+    list(train(tiny(steps=3, model=replace(tiny().model, growth=6)), tmp_path / "other"))
+    latest = RunFolder(tmp_path / "other").latest()
+    assert latest is not None
+    shutil.copy(latest, tmp_path / "run" / "checkpoints")
+    with pytest.raises(ValueError, match=r"step-00000003\.pt is of another network .*another folder"):
+        list(train(tiny(steps=4), tmp_path / "run"))
+    assert RunFolder(tmp_path / "run").status()["state"] == "failed"
+
+
+def test_a_network_alone_is_no_training_to_resume(tiny, tmp_path):
+    list(train(tiny(steps=2), tmp_path))
+    best, later = RunFolder(tmp_path).best(), RunFolder(tmp_path).checkpoint(3)
+    assert best is not None
+    save(later, load(best) | {"step": 3})
+    with pytest.raises(ValueError, match=r"step-00000003\.pt has no optimizer, .*Delete it"):
+        list(train(tiny(steps=4), tmp_path))
+    later.unlink()
+    assert list(train(tiny(steps=4), tmp_path))[-1].step == 4

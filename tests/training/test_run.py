@@ -1,3 +1,4 @@
+import json
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -41,13 +42,20 @@ def test_names_of_variables_survive_json_and_none_are_as_before_there_were_any()
     run = runs.small_deeplab("x")
     named = replace(run, data=replace(run.data, names={"tcw": "TMQ", "junk": None}))
     assert Run.from_json(named.to_json()) == named
-    assert differences(run.to_json(), named.to_json()) == ["data"]
+    assert differences(run, named.to_json()) == ["data"]
     assert '"names"' not in run.to_json()
 
 
 def test_json_does_not_load_code_that_it_names(tmp_path):
     text = runs.small_deeplab("x").to_json()
-    for name in ("os.system", "climlab_dl.training.checkpoint.load", "tests.Evil", "climlab_dl.training.run._name", ""):
+    for name in (
+        "os.system",
+        "climlab_dl.training.checkpoint.load",
+        "tests.Evil",
+        "climlab_dl.training.plain.plain",
+        "climlab_dl.gone.Net",
+        "",
+    ):
         with pytest.raises(ValueError, match="none of this package's descriptions"):
             Run.from_json(text.replace("climlab_dl.models.deeplab.DeepLab", name))
 
@@ -72,8 +80,43 @@ def test_json_of_something_else_is_refused():
 
 def test_only_what_cannot_change_midway_counts_as_another_run():
     run = runs.small_deeplab("x")
-    assert differences(run.to_json(), replace(run, steps=7, report_every=1, patience=3).to_json()) == []
-    assert differences(run.to_json(), replace(run, seed=7, clip_norm=None).to_json()) == ["clip_norm", "seed"]
+    assert differences(run, replace(run, steps=7, report_every=1, patience=3).to_json()) == []
+    assert differences(run, replace(run, seed=7, clip_norm=None).to_json()) == ["clip_norm", "seed"]
+
+
+def without(part: Any, *names: str) -> Any:
+    """A description of before there were some fields, at any depth."""
+    if isinstance(part, dict):
+        return {name: without(value, *names) for name, value in part.items() if name not in names}
+    return [without(value, *names) for value in part] if isinstance(part, list) else part
+
+
+@dataclass(frozen=True, kw_only=True)
+class Own:
+    """A network of a caller's own, which gained a choice."""
+
+    width: int = 3
+    depth: int = 2
+
+
+def test_a_run_described_before_a_choice_was_there_is_the_same_run():
+    run = replace(runs.small_deeplab("x"), model=Own())
+    before = json.dumps(without(json.loads(run.to_json()), "moistened", "depth", "patience", "ranks_per_node"))
+    assert "moistened" not in before
+    assert differences(run, before) == []
+    assert differences(replace(run, model=Own(depth=5)), before) == ["model"]
+    assert differences(replace(run, data=replace(run.data, moistened=0.5)), before) == ["data"]
+
+
+def test_a_run_that_cannot_be_built_any_more_is_another_run():
+    run = runs.small_deeplab("x")
+    for change in (("climlab_dl.models.deeplab.DeepLab", "climlab_dl.models.gone.Net"), ('"width"', '"breadth"')):
+        assert "model" in differences(run, run.to_json().replace(*change))
+
+
+def test_a_field_that_is_no_number_is_the_same_field():
+    run = replace(runs.small_deeplab("x"), model=Own(width=float("nan")))  # type: ignore[arg-type]
+    assert differences(run, run.to_json()) == []
 
 
 @pytest.mark.parametrize(("scaling", "factor"), [("none", 1.0), ("linear", 8.0), ("sqrt", 8.0**0.5)])
@@ -127,10 +170,10 @@ def test_data_that_lie_where_they_were_told_from_are_made_absolute_and_others_st
         each = (source,) if isinstance(source, str) else source
         absolute = tuple(str(here / one) if there else one for one in each)
         assert found.data.source == (absolute if isinstance(source, tuple) else absolute[0])
-        assert differences(text, found.to_json()) == []
+        assert differences(found, text) == []
     monkeypatch.chdir(here)
-    relative, absolute = learning_from("cam5").to_json(), learning_from(str(here / "cam5")).to_json()
-    assert "started_in" in relative
-    assert "started_in" not in absolute
-    assert differences(relative, absolute) == []
+    relative, absolute = learning_from("cam5"), learning_from(str(here / "cam5"))
+    assert "started_in" in relative.to_json()
+    assert "started_in" not in absolute.to_json()
+    assert differences(relative, absolute.to_json()) == []
     assert differences(relative, learning_from(str(away / "cam5")).to_json()) == ["data"]
