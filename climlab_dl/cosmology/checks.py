@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from climlab_dl.cosmology import volumes
+from climlab_dl.cosmology import faults, volumes
 from climlab_dl.cosmology.volumes import Volume
 from climlab_dl.words import counted
 
@@ -51,7 +50,7 @@ class Report:
 
 
 def check(source: str | Path | Iterable[str | Path]) -> Report:
-    """Read every volume of a folder, glob or list once, one in memory at a time.
+    """Read every volume of a folder, glob or list once, one in memory at a time, and compare it to the first.
 
     What is missing of several is a problem like any other.
 
@@ -63,12 +62,15 @@ def check(source: str | Path | Iterable[str | Path]) -> Report:
     paths, problems = volumes.there(source)
     if not paths:
         raise FileNotFoundError("; ".join(problems) or "no files of volumes were named")
-    lines = []
+    lines: list[str] = []
+    first: Volume | None = None
     for path in paths:
         try:
             for volume in volumes.read(path):
+                first = first or faults.outline(volume)
                 lines.append(f"{path.name}: {describe(volume)}")
-                problems += [f"{path}: {fault}" for fault in faults(volume)]
+                problems += [f"{path}: {fault}" for fault in impossibilities(volume)]
+                problems += [f"{path} has {difference}" for difference in faults.between(volume, first)]
         except (ValueError, OSError) as fault:
             problems.append(str(fault) if str(path) in str(fault) else f"{path}: {fault}")
     return Report(lines=tuple(lines), problems=tuple(problems))
@@ -98,20 +100,9 @@ def describe(volume: Volume) -> str:
     )
 
 
-def impossible(counts: NDArray[Any]) -> str:
-    """Say why these cannot be counts; nothing if they can."""
-    if counts.dtype.kind == "f" and not np.isfinite(counts).all():
-        return "densities are not all finite"
-    if counts.min() < 0:
-        return f"counts go down to {counts.min():g}; an overflow of int16 or a contrast instead of counts"
-    if counts.max() == 0:
-        return "it holds no particle"
-    return ""
-
-
-def faults(volume: Volume) -> Iterator[str]:
+def impossibilities(volume: Volume) -> Iterator[str]:
     """Name what cannot be true of counts and scaled parameters."""
-    if fault := impossible(volume.counts):
+    if fault := faults.of_counts(volume.counts):
         yield fault
     elif (volume.counts.sum((0, 1, 2), dtype=np.float64) == 0).any():
         yield "a redshift is empty"

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from climlab_dl import cards
-from climlab_dl.cosmology import checks, volumes
+from climlab_dl.cosmology import faults, volumes
 from climlab_dl.cosmology.spectrum import Ridge
 from climlab_dl.cosmology.volumes import Volume
 from climlab_dl.inference.likeness import Training
@@ -181,7 +181,7 @@ class Summaries:
         ValueError
             If the volume lacks one of them, or has another number, or holds what cannot be counts.
         """
-        if fault := checks.impossible(volume.counts):
+        if fault := faults.of_counts(volume.counts):
             raise ValueError(
                 f"{volume.source}: {fault}. The network was trained on counts of particles; give those, or the mean "
                 "count times one plus the contrast"

@@ -34,9 +34,9 @@ def test_overflow_emptiness_and_wrong_scales_are_seen(tmp_path):
         "beyond -1 to 1": {"unit": np.full(4, 3.0)},
     }
     for word, change in cases.items():
-        (fault,) = checks.faults(made(tmp_path, **change))
+        (fault,) = checks.impossibilities(made(tmp_path, **change))
         assert word in fault
-    assert list(checks.faults(made(tmp_path))) == []
+    assert list(checks.impossibilities(made(tmp_path))) == []
 
 
 @pytest.mark.parametrize(("layout", "ending"), [("zarr", "zarr"), ("hdf5", "h5")])
@@ -75,6 +75,14 @@ def test_what_a_file_does_not_tell_is_said(tmp_path):
     assert " of 64 Mpc/h at z = 0, 1, 2, 3, empty" in told
     assert "unknown" not in told
     assert checks.describe(made(tmp_path, **known, unit=None, physical=np.arange(4.0))).endswith("prior (unitPar)")
+
+
+def test_files_of_two_kinds_are_a_problem_naming_both(tmp_path):
+    for name, box in (("a", 128.0), ("b", 256.0)):
+        volumes.save(made(tmp_path, names=tuple("mnop"), box_size_mpc_h=box), tmp_path / f"{name}.h5")
+    (problem,) = checks.check(tmp_path).problems
+    assert f"{tmp_path / 'b.h5'} has a box of 256 Mpc/h; expected 128, as in {tmp_path / 'a.h5'}" in problem
+    assert checks.check(tmp_path / "b.h5").ok
 
 
 def test_sources_of_one_name_are_not_mixed(tmp_path):

@@ -1,3 +1,4 @@
+import re
 import shutil
 from dataclasses import replace
 
@@ -180,3 +181,40 @@ def test_a_training_notes_what_kind_of_volumes_it_saw(universes):
     means = [next(volumes.read(path)).counts.mean((0, 1, 2))[::-1] for path in data.files()["training"]]
     np.testing.assert_allclose(facts["lowest_mean_count"], np.min(means, axis=0))
     np.testing.assert_allclose(facts["highest_mean_count"], np.max(means, axis=0))
+
+
+@pytest.mark.parametrize("memory_gigabytes", [0.0, 1.0])
+@pytest.mark.parametrize("number", [2, 9])
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"box_size_mpc_h": 16.0}, "a box of 16 Mpc/h; expected 8, as in "),
+        ({"periodic": False}, "periodic = False; expected True, as in "),
+        ({"names": ("sigma_8", "Omega_m")}, "parameters sigma_8, Omega_m; expected Omega_m, sigma_8, as in "),
+    ],
+    ids=["box", "periodic", "names"],
+)
+def test_universes_of_two_kinds_are_refused_before_the_first_step(
+    universes, tmp_path, memory_gigabytes, number, change, said
+):
+    # The ninth is held out: it must not end the training when it is first scored.
+    for index, path in enumerate(Universes(source=universes).files()["training"][:10]):
+        volume = next(volumes.read(path))
+        volumes.save(replace(volume, **change) if index == number else volume, tmp_path / path.name)
+    data = Universes(source=tmp_path, memory_gigabytes=memory_gigabytes)
+    with pytest.raises(ValueError, match=rf"0{number}\.h5 has {re.escape(said)}.*00000\.h5: "):
+        data.prepare(seed=0)
+
+
+def test_parameters_in_another_order_can_be_taken_by_their_names(universes, tmp_path):
+    for index, path in enumerate(Universes(source=universes).files()["training"][:5]):
+        volume = next(volumes.read(path))
+        assert volume.unit is not None
+        assert volume.physical is not None
+        if index == 3:
+            turned = {"names": volume.names[::-1], "unit": volume.unit[::-1], "physical": volume.physical[::-1]}
+            volume = replace(volume, **turned)
+        volumes.save(volume, tmp_path / path.name)
+    chosen = Universes(source=tmp_path, parameters=("Omega_m", "sigma_8"), symmetries=False).prepare(seed=0)
+    true = [next(volumes.read(path)).parameters["Omega_m"] for path in volumes.files(tmp_path)[:4]]
+    np.testing.assert_allclose(chosen.facts["target_mean"][0], np.mean(true))

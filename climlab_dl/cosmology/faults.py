@@ -1,0 +1,88 @@
+"""What cannot be true of a volume by itself, and of two side by side.
+
+A check of files and a training ask the same questions, so that what one passes the other takes.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from climlab_dl.cosmology.cube import Volume
+
+
+def of_counts(counts: NDArray[Any]) -> str:
+    """Say why these cannot be counts; nothing if they can."""
+    if counts.dtype.kind == "f" and not np.isfinite(counts).all():
+        return "densities are not all finite"
+    if counts.min() < 0:
+        return f"counts go down to {counts.min():g}; an overflow of int16 or a contrast instead of counts"
+    if counts.max() == 0:
+        return "it holds no particle"
+    return ""
+
+
+def outline(volume: Volume) -> Volume:
+    """All but the counts: these become a view of a single zero, of their shape and type."""
+    return replace(volume, counts=np.broadcast_to(np.zeros((), volume.counts.dtype), volume.counts.shape))
+
+
+def between(volume: Volume, first: Volume, chosen: tuple[str, ...] = ()) -> Iterator[str]:
+    """Name what a volume has otherwise than another, so that one network cannot learn from both.
+
+    Where one of the two does not tell something, they do not differ in it.
+
+    Parameters
+    ----------
+    volume, first
+        The one that is looked at, and the one that it is compared to; their counts do not matter.
+    chosen
+        Parameters that are taken by their names, whatever else there is; by default all, in their order.
+
+    Yields
+    ------
+    str
+        What was found, expected and where that is so, and what to do, to follow "this file has".
+    """
+    where, apart = f"as in {first.source}", "learn from each kind in a folder of its own"
+    if volume.counts.shape != first.counts.shape:
+        yield f"a volume {volume.counts.shape}; expected {first.counts.shape}, {where}: {apart}"
+    if not _same_box(volume, first):
+        yield (
+            f"a box of {volume.box_size_mpc_h:g} Mpc/h; expected {first.box_size_mpc_h:g}, {where}: {apart}, or "
+            "correct box_size_mpc_h where it is wrong"
+        )
+    if volume.periodic != first.periodic:
+        yield (
+            f"periodic = {volume.periodic}; expected {first.periodic}, {where}: {apart}, or correct periodic where it "
+            "is wrong"
+        )
+    told, expected = volume.redshifts, first.redshifts
+    if told is not None and expected is not None and (len(told) != len(expected) or not np.allclose(told, expected)):
+        both = tuple(z for z in expected.tolist() if np.isclose(z, told).any())
+        remedy = f"to take them by their values, wherever they lie in a file: redshifts={both}" if both else apart
+        yield f"redshifts {_listed(told)}; expected {_listed(expected)}, {where}: {remedy}"
+    if not set(chosen) <= set(volume.names) or (not chosen and volume.names != first.names):
+        both = tuple(name for name in first.names if name in volume.names)
+        remedy = f"to take them by their names, wherever they lie in a file: parameters={both}" if both else apart
+        yield (
+            f"parameters {', '.join(volume.names) or 'without names'}; expected "
+            f"{', '.join(chosen or first.names) or 'none with names'}, {where}: {remedy}"
+        )
+
+
+def _same_box(one: Volume, other: Volume) -> bool:
+    """Whether both cubes have one side in Mpc/h, or in Mpc, as MLPerf's, whose side is cut to whole Mpc/h."""
+    side, expected = one.box_size_mpc_h, other.box_size_mpc_h
+    if side is None or expected is None or np.isclose(side, expected, rtol=1e-3):
+        return True
+    if one.physical is None or other.physical is None or "H_0" not in one.names or "H_0" not in other.names:
+        return False
+    rate, other_rate = one.physical[one.names.index("H_0")], other.physical[other.names.index("H_0")]
+    return bool(abs(side / rate - expected / other_rate) <= 1 / min(rate, other_rate))
+
+
+def _listed(redshifts: NDArray[np.float64]) -> str:
+    return ", ".join(f"{z:g}" for z in redshifts)

@@ -1,0 +1,155 @@
+"""Cubes of counts with their parameters, read from memory or from their files, as samples to train on."""
+
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from climlab_dl.cosmology import faults, volumes
+from climlab_dl.cosmology.volumes import Volume
+from climlab_dl.parallel import ranks
+from climlab_dl.training.statistics import Statistics, merged
+
+if TYPE_CHECKING:
+    from climlab_dl.training.universes import Universes
+
+
+class Cubes:
+    """Reads the volumes of some files, all of one kind, from memory or one file after the other."""
+
+    def __init__(self, paths: list[Path], data: "Universes") -> None:
+        self.paths, self.log1p, self.redshifts, self.targets = paths, data.log1p, data.redshifts, data.targets
+        first = self._open(0)
+        absent = [name for name in data.parameters or () if name not in first.names]
+        if absent or not first.names:
+            raise ValueError(
+                f"{paths[0]} has no parameter {', '.join(absent) or 'values'} (it has "
+                f"{', '.join(first.names) or 'no names'}); training needs namePar, and unitPar or physPar"
+            )
+        # Files that tell only one of the two are learnt from in the terms that they use.
+        self.scaled_only = first.physical is None and data.targets == "unit"
+        self.parameters = data.parameters or first.names
+        self._first, self._chosen = faults.outline(first), data.parameters or ()
+        shifts = np.zeros(first.counts.shape[-1]) if first.redshifts is None else first.redshifts
+        self.channels = tuple(f"z={shift:g}" for shift in shifts)
+        self.shape = (first.counts.shape[-1], *first.counts.shape[:-1])
+        self.mean, self.std = Statistics.empty(self.channels).scale(3)
+        self.target_mean, self.target_std = np.zeros(len(self.parameters)), np.ones(len(self.parameters))
+        self._table = np.zeros((len(self.channels), 2**16), dtype=np.float32)
+        self.in_memory = float(len(paths)) * first.counts.nbytes <= data.memory_gigabytes * 2**30
+        self._kept = [self._load(index, keep=True) for index in range(len(paths))] if self.in_memory else []
+        self._seen: dict[int, list[np.ndarray]] = {}  # parameters by number of the volume, scaled and physical
+        self._mean_counts: dict[int, np.ndarray] = {}
+
+    def statistics(self, indices: range) -> Statistics:
+        """Merge the statistics of some volumes, one after the other, and note their parameters."""
+        parts = [Statistics.empty(self.channels)]
+        for index in indices:
+            counts, *self._seen[index] = self._counts(index)
+            self._mean_counts[index] = counts.mean((1, 2, 3), dtype=np.float64)
+            parts.append(Statistics.of(self._values(counts), self.channels))
+        return merged(parts)
+
+    def look_through(self, indices: Sequence[int]) -> None:
+        """Read volumes that are not trained on once, so that one that is not like the others ends no training later."""
+        for index in () if self.in_memory else indices:
+            self._load(index)
+
+    def target_scale(self, training: range) -> dict[str, torch.Tensor]:
+        """Middle and half width of each parameter, from those that all ranks together have noted of some universes."""
+        table = np.zeros((len(training), 2, len(self.parameters)))
+        for index, noted in self._seen.items():
+            table[index] = noted
+        unit, physical = np.moveaxis(ranks.sum(torch.from_numpy(table), "parameters").numpy(), 1, 0)
+        if self.targets == "physical":
+            low, high = _spread(physical)
+        elif self.scaled_only:
+            high = np.ones(len(self.parameters))
+            low = -high
+        else:
+            low, high = volumes.scaling(unit, physical)
+        return {"target_mean": torch.from_numpy((low + high) / 2), "target_std": torch.from_numpy((high - low) / 2)}
+
+    def seen(self, training: range) -> dict[str, Any]:
+        """Tell what kind of volumes these are, so that who asks the network of others can be warned."""
+        table = np.zeros((len(training), len(self.channels)))
+        for index, noted in self._mean_counts.items():
+            table[index] = noted
+        means = ranks.sum(torch.from_numpy(table), "mean counts")
+        span = {"lowest_mean_count": means.amin(0).tolist(), "highest_mean_count": means.amax(0).tolist()}
+        side = {"cells_a_side": self.shape[-1], "box_size_mpc_h": self._first.box_size_mpc_h}
+        return {**side, "redshifts": None if self._first.redshifts is None else self._first.redshifts.tolist(), **span}
+
+    def normalise(self, statistics: Statistics, target_mean: np.ndarray, target_std: np.ndarray) -> None:
+        """From now on give (value - mean) / std, of volumes and parameters."""
+        self.mean, self.std = statistics.scale(3)
+        self.target_mean, self.target_std = target_mean, target_std
+        # Looking a count up is ten times as fast as its logarithm. Negative ones never get here.
+        with np.errstate(invalid="ignore", divide="ignore"):
+            possible = self._values(np.arange(2**16).astype(np.uint16).view(np.int16))
+        self._table = (possible - self.mean[:, :, 0, 0]) / self.std[:, :, 0, 0]
+
+    def read(self, index: int, out: np.ndarray) -> np.ndarray:
+        """Write one volume to an array (redshift, x, y, z), and return its parameters, both normalised."""
+        counts, _, physical = self._counts(index)
+        if counts.dtype == np.int16:
+            for table, one, values in zip(self._table, counts.view(np.uint16), out, strict=True):
+                np.take(table, one, out=values, mode="clip")  # as all are in the table, which saves a copy
+        else:
+            np.subtract(self._values(counts), self.mean, out=out)
+            np.divide(out, self.std, out=out)
+        return ((physical - self.target_mean) / self.target_std).astype(np.float32)
+
+    def vary(self, values: np.ndarray, target: np.ndarray, random: np.random.Generator, out: np.ndarray) -> np.ndarray:
+        """Turn, mirror and, in a periodic box, shift: none of it changes what the universe is made of."""
+        if self._first.periodic:
+            values = np.roll(values, random.integers(values.shape[1:]), axis=(1, 2, 3))
+        turned = volumes.symmetry(np.moveaxis(values, 0, -1), int(random.integers(48)))
+        out[...] = np.moveaxis(turned, -1, 0)
+        return target
+
+    def describe(self, index: int) -> str:
+        """Name the file."""
+        return str(self.paths[index])
+
+    def _values(self, counts: np.ndarray) -> np.ndarray:
+        values = counts.astype(np.float32)
+        return np.log1p(values) if self.log1p else values
+
+    def _counts(self, index: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return self._kept[index] if self.in_memory else self._load(index)
+
+    def _open(self, index: int) -> Volume:
+        found = list(itertools.islice(volumes.read(self.paths[index]), 2))
+        if len(found) != 1:
+            raise ValueError(
+                f"{self.paths[index]} holds {'several' if found else 'no'} volumes; training takes one a file"
+            )
+        return found[0] if self.redshifts is None else found[0].at(self.redshifts)
+
+    def _load(self, index: int, *, keep: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        volume = self._open(index)
+        if differs := next(faults.between(volume, self._first, self._chosen), ""):
+            raise ValueError(f"{self.paths[index]} has {differs}")
+        if fault := faults.of_counts(volume.counts):
+            raise ValueError(f"{self.paths[index]}: {fault}; leave it out, or convert it to counts")
+        columns = [volume.names.index(name) for name in self.parameters]
+        physical = volume.unit if self.scaled_only else volume.physical
+        unit = volume.unit if self.targets == "unit" else physical
+        if unit is None or physical is None:
+            lacking, other = ("physPar", "unit") if volume.physical is None else ("unitPar", "physical")
+            raise ValueError(f"{self.paths[index]} has no {lacking}; learn from it with targets={other!r}")
+        # Kept as they are stored: in four bytes a number a study's universes would not fit into a laptop.
+        counts = np.moveaxis(volume.counts, -1, 0)
+        return np.ascontiguousarray(counts) if keep else counts, unit[columns], physical[columns]
+
+
+def _spread(physical: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean less and plus one standard deviation."""
+    std = physical.std(axis=0)
+    if not (std > 0).all():
+        raise ValueError("a parameter has the same value in all training universes; leave it out of parameters")
+    return physical.mean(axis=0) - std, physical.mean(axis=0) + std

@@ -1,0 +1,74 @@
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from climlab_dl.cosmology import faults
+from climlab_dl.cosmology.volumes import Volume
+
+FIRST = Volume(
+    counts=np.ones((6, 6, 6, 2), dtype=np.int16),
+    source=Path("a.h5"),
+    names=("Omega_m", "H_0"),
+    physical=np.array([0.3, 70.0]),
+    redshifts=np.array([0.0, 1.5]),
+    box_size_mpc_h=128.0,
+)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            {"counts": np.ones((8, 8, 8, 2))},
+            "a volume (8, 8, 8, 2); expected (6, 6, 6, 2), as in a.h5: learn from each",
+        ),
+        (
+            {"box_size_mpc_h": 256.0},
+            "a box of 256 Mpc/h; expected 128, as in a.h5: learn from each kind in a folder of",
+        ),
+        (
+            {"periodic": False},
+            "periodic = False; expected True, as in a.h5: learn from each kind in a folder of its own",
+        ),
+        ({"redshifts": np.array([1.5, 0.0])}, "redshifts 1.5, 0; expected 0, 1.5, as in a.h5: to take them by their"),
+        ({"redshifts": np.array([2.0, 3.0])}, "redshifts 2, 3; expected 0, 1.5, as in a.h5: learn from each kind in a"),
+        ({"names": ("H_0", "Omega_m")}, "parameters H_0, Omega_m; expected Omega_m, H_0, as in a.h5: to take them by"),
+        ({"names": ("Omega_m", "n_s")}, "parameters Omega_m, n_s; expected Omega_m, H_0, as in a.h5: to take them by"),
+        (
+            {"names": ()},
+            "parameters without names; expected Omega_m, H_0, as in a.h5: learn from each kind in a folder",
+        ),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_volumes_of_two_kinds_are_told_apart_by_what_their_files_tell(change, said):
+    (difference,) = faults.between(replace(FIRST, source=Path("b.h5"), **change), FIRST)
+    assert difference.startswith(said)
+
+
+def test_what_one_of_two_files_does_not_tell_is_no_difference():
+    assert list(faults.between(replace(FIRST, redshifts=None, box_size_mpc_h=None), FIRST)) == []
+    assert list(faults.between(FIRST, replace(FIRST, redshifts=None, box_size_mpc_h=None))) == []
+
+
+def test_parameters_that_are_chosen_by_name_may_lie_anywhere():
+    other = replace(FIRST, names=("H_0", "n_s", "Omega_m"), physical=np.array([70.0, 0.96, 0.3]))
+    assert list(faults.between(other, FIRST, ("Omega_m", "H_0"))) == []
+    (difference,) = faults.between(other, FIRST, ("sigma_8",))
+    assert "expected sigma_8" in difference
+
+
+def test_boxes_that_are_one_size_in_mpc_are_one_kind():
+    # As simulate.mlperf makes them: 128 Mpc/h at h = 0.7, cut to whole Mpc/h: int(128 * 0.63 / 0.7) = 115.
+    slow = replace(FIRST, physical=np.array([0.3, 63.0]), box_size_mpc_h=115.0)
+    assert list(faults.between(slow, FIRST)) == []
+    assert len(list(faults.between(replace(slow, box_size_mpc_h=140.0), FIRST))) == 1
+
+
+def test_an_outline_tells_all_but_the_counts_and_takes_no_memory():
+    outline = faults.outline(FIRST)
+    assert outline.counts.shape == FIRST.counts.shape
+    assert outline.counts.strides == (0, 0, 0, 0)
+    assert list(faults.between(outline, FIRST)) == []
