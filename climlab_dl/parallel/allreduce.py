@@ -1,6 +1,7 @@
 """Averaging gradients over ranks while the backward pass still runs: flat or hierarchical, compressed, lagged."""
 
 import contextlib
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -49,7 +50,7 @@ class Exchange:
             raise ValueError(f"compression={self.compression!r}: choose 'none', 'fp16' or 'bf16'")
         if self.lag not in (0, 1):
             raise ValueError(f"lag={self.lag!r}: choose 0 or 1")
-        if not self.bucket_megabytes > 0:
+        if not 0 < self.bucket_megabytes < math.inf:
             raise ValueError(f"bucket_megabytes={self.bucket_megabytes!r}: choose a positive size, 25 is usual")
         if self.ranks_per_node is not None and not self.ranks_per_node >= 1:
             raise ValueError(f"ranks_per_node={self.ranks_per_node!r}: choose 1 or more, or None for the hosts' own")

@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -36,8 +37,10 @@ class Precision:
     def __post_init__(self) -> None:
         if self.kind not in ("fp32", "tf32", *_HALF):
             raise ValueError(f"kind={self.kind!r}: choose 'fp32', 'tf32', 'bf16' or 'fp16'")
-        if self.initial_scale < 1:
+        if not 1 <= self.initial_scale < math.inf:
             raise ValueError(f"initial_scale={self.initial_scale!r}: choose 1 or more, 65536 is usual")
+        if not (isinstance(self.growth_interval, int) and self.growth_interval >= 1):
+            raise ValueError(f"growth_interval={self.growth_interval!r}: choose a whole number from 1, 2000 is usual")
 
     def usable(self, device: torch.device) -> "Precision":
         """Return this precision, or float32 (with a warning) where the device would crawl."""
@@ -82,12 +85,12 @@ class LossScaler:
             self.scale, self.good_steps = min(self.scale * 2, 2.0**24), 0
 
     def state(self) -> dict[str, float]:
-        """Return what a checkpoint keeps."""
-        return {"scale": self.scale, "good_steps": self.good_steps}
+        """Return what a checkpoint keeps: nothing where no scale is needed, which says nothing of where one is."""
+        return {"scale": self.scale, "good_steps": self.good_steps} if self.dynamic else {}
 
     def restore(self, state: dict[str, float]) -> None:
         """Put back what :meth:`state` gave."""
-        if self.dynamic:
+        if self.dynamic and state:
             self.scale, self.good_steps = float(state["scale"]), int(state["good_steps"])
 
 

@@ -43,6 +43,8 @@ class Target:
     def __post_init__(self) -> None:
         if (self.at_least is None) == (self.at_most is None):
             raise ValueError(f"Target({self.metric!r}) needs one of at_least and at_most")
+        if not math.isfinite(self.at_least if self.at_least is not None else self.at_most or 0.0):
+            raise ValueError(f"{self}: choose a bound that a score can reach")
 
     def check(self, measured: Sequence[str]) -> None:
         """Refuse a score that is not among those measured."""
@@ -154,6 +156,8 @@ class Run:
         check_logs(self.logs)
         if self.profile is not None and not 1 <= self.profile[0] <= self.profile[1]:
             raise ValueError(f"profile={self.profile!r}: choose a first step from 1 and a last one not before it")
+        if self.profile is not None and self.steps is not None and self.profile[0] > self.steps:
+            raise ValueError(f"profile={self.profile!r}: the training ends at step {self.steps}; choose earlier ones")
         if not (isinstance(self.seed, int) and self.seed >= 0):
             raise ValueError(f"seed={self.seed!r}: choose a whole number from 0")
         if self.clip_norm is not None and not 0 < self.clip_norm < math.inf:

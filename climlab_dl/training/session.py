@@ -273,7 +273,8 @@ class Session:
 
     def honour_stop(self) -> None:
         """Say that the training ends here because it was asked to."""
-        why = f"by {self._signal.name}" if self._signal.name else "on request"
+        came = int(ranks.largest(torch.tensor(self._signal.number), "why the training stops"))
+        why = f"by {signals.named(came)}" if came else "on request"
         self.ending = "stopped"
         self.message = f"stopped {why} after step {self.step}; train again with the same folder to resume"
         if self.leader:

@@ -16,14 +16,24 @@ class Caught:
 
     Attributes
     ----------
-    name
-        Of the signal that came, if one did.
+    number
+        Of the signal that came; 0 before.
     waits
         Whether a signal waits for the end of a step. Before there are steps, which may be minutes, it ends the rank.
     """
 
-    name = ""
+    number = 0
     waits = False
+
+    @property
+    def name(self) -> str:
+        """Name of the signal that came, if one did."""
+        return named(self.number)
+
+
+def named(number: int) -> str:
+    """Name a signal; 0 is none, which has no name."""
+    return signal.Signals(number).name if number else ""
 
 
 @contextlib.contextmanager
@@ -47,9 +57,9 @@ def caught(*, waits: bool = False) -> Iterator[Caught]:
 
     def note(number: int, frame: FrameType | None) -> None:
         del frame
-        if number == signal.SIGINT and seen.name:
+        if number == signal.SIGINT and seen.number:
             raise KeyboardInterrupt
-        seen.name = signal.Signals(number).name
+        seen.number = number
         if not seen.waits:
             raise KeyboardInterrupt(
                 f"stopped by {seen.name}, which came to rank {ranks.rank()} of {ranks.size()}, before the first step; "

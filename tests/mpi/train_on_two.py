@@ -102,7 +102,9 @@ def a_signal_to_one_rank_ends_both_on_the_same_step() -> None:
     reports = list(train(tiny(archive, steps=50, loss=Fault(rank=1, call=3, how="terminate")), out / "signal"))
     assert [report.step for report in reports] == [1, 2, 3]
     ranks.barrier("rank 0 has written the folder")
-    assert RunFolder(out / "signal").status()["state"] == "stopped"
+    status = RunFolder(out / "signal").status()
+    assert status["state"] == "stopped"
+    assert "stopped by SIGTERM after step 3" in status["message"], status
     assert RunFolder(out / "signal").latest() == RunFolder(out / "signal").checkpoint(3)
 
 

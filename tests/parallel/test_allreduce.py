@@ -95,3 +95,9 @@ def test_nothing_of_an_exchange_outlives_it():
 def test_a_node_has_a_rank_at_least(wrong):
     with pytest.raises(ValueError, match=f"ranks_per_node={wrong}: choose 1 or more"):
         Exchange(route="hierarchical", ranks_per_node=wrong)
+
+
+@pytest.mark.parametrize("wrong", [0.0, float("nan"), float("inf")])
+def test_a_size_of_buckets_that_cannot_be_is_refused(wrong):
+    with pytest.raises(ValueError, match=r"bucket_megabytes=.*: choose a positive size"):
+        Exchange(bucket_megabytes=wrong)

@@ -50,3 +50,15 @@ def test_a_training_in_which_every_step_overflows_says_so(tiny, tmp_path, caplog
     list(train(run, tmp_path))
     assert "step 4: a gradient overflowed in fp16 at every step since the last report" in caplog.text
     assert f"multiplied by {2.0**56:g} now" in caplog.text
+
+
+def test_the_scale_of_a_training_that_needed_none_is_not_that_of_one_in_fp16():
+    scaler = Precision(kind="fp16").scaler()
+    scaler.restore(Precision(kind="fp32").scaler().state())
+    assert scaler.scale == 2.0**16
+
+
+@pytest.mark.parametrize("wrong", [{"initial_scale": float("nan")}, {"growth_interval": 0}, {"growth_interval": 1.5}])
+def test_a_loss_scale_that_cannot_be_is_refused(wrong):
+    with pytest.raises(ValueError, match="is usual"):
+        Precision(kind="fp16", **wrong)

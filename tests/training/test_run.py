@@ -1,4 +1,5 @@
 import json
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -137,6 +138,8 @@ def test_the_rate_grows_with_the_global_batch(scaling, factor):
         ({"report_every": 1.5}, "report_every=1.5"),
         ({"rate_scaling": "cubic"}, "rate_scaling='cubic'"),
         ({"clip_norm": 0}, "clip_norm=0"),
+        ({"profile": (6, 5)}, r"profile=\(6, 5\): choose a first step from 1"),
+        ({"steps": 5, "profile": (6, 7)}, r"profile=\(6, 7\): the training ends at step 5"),
     ],
 )
 def test_an_impossible_run_is_refused_naming_the_field(changes, says):
@@ -147,6 +150,9 @@ def test_an_impossible_run_is_refused_naming_the_field(changes, says):
 def test_a_target_has_one_bound():
     with pytest.raises(ValueError, match="one of at_least and at_most"):
         Target(metric="iou_mean")
+    for bound in (math.nan, math.inf):
+        with pytest.raises(ValueError, match="choose a bound that a score can reach"):
+            Target(metric="iou_mean", at_least=bound)
     assert Target(metric="a", at_most=0.5).reached({"a": 0.5})
     assert not Target(metric="a", at_least=0.5).reached({"a": 0.4})
 
