@@ -63,17 +63,33 @@ def check(source: str | Path | Iterable[str | Path]) -> Report:
     if not paths:
         raise FileNotFoundError("; ".join(problems) or "no files of volumes were named")
     lines: list[str] = []
-    first: Volume | None = None
+    seen: list[Volume] = []
     for path in paths:
         try:
             for volume in volumes.read(path):
-                first = first or faults.outline(volume)
+                seen.append(faults.outline(volume))
                 lines.append(f"{path.name}: {describe(volume)}")
                 problems += [f"{path}: {fault}" for fault in impossibilities(volume)]
-                problems += [f"{path} has {difference}" for difference in faults.between(volume, first)]
+                problems += [f"{path} has {difference}" for difference in faults.between(volume, seen[0])]
         except (ValueError, OSError) as fault:
             problems.append(str(fault) if str(path) in str(fault) else f"{path}: {fault}")
+    if fault := _of_relation(seen):
+        problems.append(fault)
     return Report(lines=tuple(lines), problems=tuple(problems))
+
+
+def _of_relation(seen: list[Volume]) -> str:
+    """Say why scaled and physical parameters are not of one prior, of the volumes that tell as many as the first."""
+    both = [
+        (volume.unit, volume.physical)
+        for volume in seen
+        if volume.unit is not None and volume.physical is not None and volume.names == seen[0].names
+        if len(volume.unit) == len(volume.physical) == len(volume.names)
+    ]
+    if not both:
+        return ""
+    unit, physical = (np.array(side, dtype=np.float64) for side in zip(*both, strict=True))
+    return faults.of_relation(unit, physical, seen[0].names)
 
 
 def describe(volume: Volume) -> str:

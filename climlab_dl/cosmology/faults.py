@@ -3,7 +3,7 @@
 A check of files and a training ask the same questions, so that what one passes the other takes.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -71,6 +71,38 @@ def between(volume: Volume, first: Volume, chosen: tuple[str, ...] = ()) -> Iter
             f"parameters {', '.join(volume.names) or 'without names'}; expected "
             f"{', '.join(chosen or first.names) or 'none with names'}, {where}: {remedy}"
         )
+
+
+def of_relation(unit: NDArray[np.float64], physical: NDArray[np.float64], names: Sequence[str] = ()) -> str:
+    """Say why scaled and physical parameters (universes, parameters) are not of one prior; nothing if they may be.
+
+    Of each parameter one is a straight line in the other. Two universes always fit one.
+    """
+    count = unit.shape[1]
+    off = [i for i in range(count) if not _on_a_line(unit[:, i], physical[:, i])]
+    if not off:
+        return ""
+    name = [names[i] if names else f"parameter {i}" for i in range(count)]
+    found = f"unitPar and physPar are not on a straight line for {', '.join(name[i] for i in off)}"
+    lies = {i: next((j for j in range(count) if _on_a_line(unit[:, j], physical[:, i])), None) for i in off}
+    if None not in lies.values():
+        swapped = ", ".join(f"{name[j]} for {name[i]}" for i, j in lies.items() if j is not None)
+        return f"{found}, but they are where unitPar's order is another ({swapped}): write both in the order of namePar"
+    return (
+        f"{found}: some of these files have them in another order, or were made with different priors; write both in "
+        "the order of namePar, or split the files by prior"
+    )
+
+
+def _on_a_line(unit: NDArray[np.float64], physical: NDArray[np.float64]) -> bool:
+    """Whether one is a straight line in the other, within a hundredth of the prior's width, as rounded values are."""
+    if len(unit) < 2:
+        return True
+    if np.ptp(unit) == 0 or np.ptp(physical) == 0:
+        return np.ptp(unit) == np.ptp(physical)
+    spread = unit - unit.mean()
+    half = (spread * physical).sum() / (spread**2).sum()
+    return bool(np.abs(half * spread + physical.mean() - physical).max() <= 0.02 * abs(half))
 
 
 def _same_box(one: Volume, other: Volume) -> bool:

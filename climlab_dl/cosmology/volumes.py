@@ -8,7 +8,7 @@ Splits go by universe, never by sub-volume: neighbours in one cube share phases 
 have to recognise them.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from climlab_dl.cosmology import hdf5, tfrecord, zarrs
+from climlab_dl.cosmology import faults, hdf5, tfrecord, zarrs
 from climlab_dl.cosmology.cube import Volume, channels_last
 from climlab_dl.cosmology.hdf5 import attributes
 from climlab_dl.words import counted
@@ -151,7 +151,7 @@ def open(source: Source) -> Iterator[Volume]:  # noqa: A001 the room's verb, as 
         yield from [one] if isinstance(one, Volume) else read(one)
 
 
-def scaling(unit: Values, physical: Values) -> tuple[Values, Values]:
+def scaling(unit: Values, physical: Values, names: Sequence[str] = ()) -> tuple[Values, Values]:
     """Lowest and highest physical value of each parameter's prior, from scaled and physical values of some universes.
 
     The files hold both, and the relation is a straight line: physical at -1 and at +1 are the prior's ends.
@@ -160,23 +160,24 @@ def scaling(unit: Values, physical: Values) -> tuple[Values, Values]:
     ----------
     unit, physical
         (universes, parameters), of at least two universes.
+    names
+        Of the parameters, for messages.
 
     Raises
     ------
     ValueError
-        If one universe only, or no straight line, relates them.
+        If one universe only, or no straight line, relates them, or a parameter has one value alone.
     """
     if len(unit) < 2:
         raise ValueError(f"{counted(len(unit), 'universe')} cannot fix a scale; give at least two")
+    if fault := faults.of_relation(unit, physical, names):
+        raise ValueError(fault)
+    if same := np.flatnonzero(np.ptp(unit, axis=0) == 0).tolist():
+        which = ", ".join(names[i] if names else f"parameter {i}" for i in same)
+        raise ValueError(f"{which} has one value in all universes, which does not tell its prior; leave it out")
     spread = unit - unit.mean(0)
     half = (spread * physical).sum(0) / (spread**2).sum(0)
     middle = (physical - half * unit).mean(0)
-    worst = np.abs(middle + half * unit - physical).max(0)
-    if np.any(worst > 1e-4 * np.abs(half)):
-        raise ValueError(
-            f"unitPar and physPar are not on a straight line (off by {worst.max():.3g}): these files were made with "
-            "different priors; split them by prior"
-        )
     return middle - half, middle + half
 
 

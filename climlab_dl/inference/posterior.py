@@ -148,7 +148,7 @@ def fit(
             )
     estimates, physical, unit = network.of(calibration, prior)
     if prior is None:
-        low, high = volumes.scaling(unit, physical)
+        low, high = volumes.scaling(unit, physical, network.names)
     else:
         low, high = np.array([prior[name] for name in network.names], dtype=np.float64).T
     summaries = volumes.to_unit(estimates, low, high)

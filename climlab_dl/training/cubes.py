@@ -41,47 +41,49 @@ class Cubes:
         self._table = np.zeros((len(self.channels), 2**16), dtype=np.float32)
         self.in_memory = float(len(paths)) * first.counts.nbytes <= data.memory_gigabytes * 2**30
         self._kept = [self._load(index, keep=True) for index in range(len(paths))] if self.in_memory else []
-        self._seen: dict[int, list[np.ndarray]] = {}  # parameters by number of the volume, scaled and physical
-        self._mean_counts: dict[int, np.ndarray] = {}
+        self._noted: dict[int, np.ndarray] = {}  # scaled and physical parameters and mean counts, by number
 
     def statistics(self, indices: range) -> Statistics:
-        """Merge the statistics of some volumes, one after the other, and note their parameters."""
-        parts = [Statistics.empty(self.channels)]
-        for index in indices:
-            counts, *self._seen[index] = self._counts(index)
-            self._mean_counts[index] = counts.mean((1, 2, 3), dtype=np.float64)
-            parts.append(Statistics.of(self._values(counts), self.channels))
-        return merged(parts)
+        """Merge the statistics of some volumes, one after the other, and note what else of them is asked for later."""
+        each = (Statistics.of(self._values(self._note(index)), self.channels) for index in indices)
+        return merged([Statistics.empty(self.channels), *each])
 
     def look_through(self, indices: Sequence[int]) -> None:
         """Read volumes that are not trained on once, so that one that is not like the others ends no training later."""
-        for index in () if self.in_memory else indices:
-            self._load(index)
+        for index in indices:
+            self._note(index)
 
-    def target_scale(self, training: range) -> dict[str, torch.Tensor]:
-        """Middle and half width of each parameter, from those that all ranks together have noted of some universes."""
-        table = np.zeros((len(training), 2, len(self.parameters)))
-        for index, noted in self._seen.items():
-            table[index] = noted
-        unit, physical = np.moveaxis(ranks.sum(torch.from_numpy(table), "parameters").numpy(), 1, 0)
-        if self.targets == "physical":
-            low, high = _spread(physical)
-        elif self.scaled_only:
-            high = np.ones(len(self.parameters))
-            low = -high
-        else:
-            low, high = volumes.scaling(unit, physical)
-        return {"target_mean": torch.from_numpy((low + high) / 2), "target_std": torch.from_numpy((high - low) / 2)}
+    def facts(self, training: range, others: Sequence[int]) -> dict[str, Any]:
+        """Middle and half width of each parameter, and what kind of volumes these are, to compare others to.
 
-    def seen(self, training: range) -> dict[str, Any]:
-        """Tell what kind of volumes these are, so that who asks the network of others can be warned."""
-        table = np.zeros((len(training), len(self.channels)))
-        for index, noted in self._mean_counts.items():
-            table[index] = noted
-        means = ranks.sum(torch.from_numpy(table), "mean counts")
-        span = {"lowest_mean_count": means.amin(0).tolist(), "highest_mean_count": means.amax(0).tolist()}
-        side = {"cells_a_side": self.shape[-1], "box_size_mpc_h": self._first.box_size_mpc_h}
-        return {**side, "redshifts": None if self._first.redshifts is None else self._first.redshifts.tolist(), **span}
+        Parameters
+        ----------
+        training, others
+            The volumes of which all ranks together have taken the `statistics`, and those they have looked through.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is the same in all that is trained on, or scaled and physical ones are not of one prior.
+        """
+        table = np.zeros((len(self.paths), 2 * len(self.parameters) + len(self.channels)))
+        for index, row in self._noted.items():
+            table[index] = row
+        table = ranks.sum(torch.from_numpy(table), "parameters and mean counts").numpy()
+        unit, physical, means = np.split(table, [len(self.parameters), 2 * len(self.parameters)], axis=1)
+        both = [index for index in (*training, *others) if np.isfinite(unit[index]).all()]
+        if fault := faults.of_relation(unit[both], physical[both], self.parameters):
+            raise ValueError(f"{self.paths[0].parent}: {fault}")
+        low, high = self._ends(unit[training], physical[training])
+        return {
+            "target_mean": torch.from_numpy((low + high) / 2),
+            "target_std": torch.from_numpy((high - low) / 2),
+            "cells_a_side": self.shape[-1],
+            "box_size_mpc_h": self._first.box_size_mpc_h,
+            "redshifts": None if self._first.redshifts is None else self._first.redshifts.tolist(),
+            "lowest_mean_count": means[training].min(0).tolist(),
+            "highest_mean_count": means[training].max(0).tolist(),
+        }
 
     def normalise(self, statistics: Statistics, target_mean: np.ndarray, target_std: np.ndarray) -> None:
         """From now on give (value - mean) / std, of volumes and parameters."""
@@ -119,6 +121,23 @@ class Cubes:
         values = counts.astype(np.float32)
         return np.log1p(values) if self.log1p else values
 
+    def _ends(self, unit: np.ndarray, physical: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        if self.targets == "physical":
+            mean, std = physical.mean(axis=0), physical.std(axis=0)
+            if same := [name for name, one in zip(self.parameters, std, strict=True) if not one > 0]:
+                raise ValueError(
+                    f"{', '.join(same)} has one value in all training universes; leave it out of parameters"
+                )
+            return mean - std, mean + std
+        if self.scaled_only:
+            return -np.ones(len(self.parameters)), np.ones(len(self.parameters))
+        return volumes.scaling(unit, physical, self.parameters)
+
+    def _note(self, index: int) -> np.ndarray:
+        counts, unit, physical = self._counts(index)
+        self._noted[index] = np.concatenate([unit, physical, counts.mean((1, 2, 3), dtype=np.float64)])
+        return counts
+
     def _counts(self, index: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return self._kept[index] if self.in_memory else self._load(index)
 
@@ -138,18 +157,10 @@ class Cubes:
             raise ValueError(f"{self.paths[index]}: {fault}; leave it out, or convert it to counts")
         columns = [volume.names.index(name) for name in self.parameters]
         physical = volume.unit if self.scaled_only else volume.physical
-        unit = volume.unit if self.targets == "unit" else physical
-        if unit is None or physical is None:
+        if physical is None or (volume.unit is None and self.targets == "unit"):
             lacking, other = ("physPar", "unit") if volume.physical is None else ("unitPar", "physical")
             raise ValueError(f"{self.paths[index]} has no {lacking}; learn from it with targets={other!r}")
+        unit = np.full(len(volume.names), np.nan) if volume.unit is None else volume.unit
         # Kept as they are stored: in four bytes a number a study's universes would not fit into a laptop.
         counts = np.moveaxis(volume.counts, -1, 0)
         return np.ascontiguousarray(counts) if keep else counts, unit[columns], physical[columns]
-
-
-def _spread(physical: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean less and plus one standard deviation."""
-    std = physical.std(axis=0)
-    if not (std > 0).all():
-        raise ValueError("a parameter has the same value in all training universes; leave it out of parameters")
-    return physical.mean(axis=0) - std, physical.mean(axis=0) + std

@@ -82,7 +82,8 @@ class Universes:
         ------
         ValueError
             If a file holds no volume with parameters, what cannot be counts, or a volume of another kind than the
-            others: of another size, box, order of redshifts or parameters, or periodic where they are not.
+            others: of another size, box, order of redshifts or parameters, or periodic where they are not; if
+            a parameter is the same in all that is trained on, or ``unitPar`` and ``physPar`` are not of one prior.
         """
         with ranks.together("opening the universes"):
             reader = Cubes(volumes.files(self.source), self)
@@ -92,11 +93,12 @@ class Universes:
                 training=training, calibration=calibration, held_out=held_out,
             )  # fmt: skip
         statistics = shared_statistics(reader, training, known)
+        others = [*calibration, *held_out]
         if known is None:
             with ranks.together("looking through the other universes"):
-                reader.look_through([*calibration, *held_out][ranks.rank() :: ranks.size()])
+                reader.look_through(others[ranks.rank() :: ranks.size()])
         facts = known or {
-            **statistics.facts(), **reader.target_scale(training), **reader.seen(training),
+            **statistics.facts(), **reader.facts(training, others),
             "targets": list(reader.parameters), "log1p": self.log1p, "samples": samples,
         }  # fmt: skip
         mean, std = facts["target_mean"].numpy(), facts["target_std"].numpy()

@@ -85,6 +85,14 @@ def test_files_of_two_kinds_are_a_problem_naming_both(tmp_path):
     assert checks.check(tmp_path / "b.h5").ok
 
 
+def test_parameters_in_two_orders_are_a_problem(tmp_path):
+    for number, unit in enumerate(np.random.default_rng(1).uniform(-1, 1, (6, 4))):
+        known = {"names": tuple("mnop"), "unit": unit, "physical": 2 * unit[::-1]}
+        volumes.save(made(tmp_path, **known), tmp_path / f"{number}.h5")
+    (problem,) = checks.check(tmp_path).problems
+    assert "unitPar's order is another (p for m, o for n, n for o, m for p)" in problem
+
+
 def test_sources_of_one_name_are_not_mixed(tmp_path):
     one, other = (tfrecord.write([made(tmp_path)], tmp_path / name / "a.tfrecord") for name in ("x", "y"))
     with pytest.raises(ValueError, match="several sources are named a"):

@@ -72,3 +72,28 @@ def test_an_outline_tells_all_but_the_counts_and_takes_no_memory():
     assert outline.counts.shape == FIRST.counts.shape
     assert outline.counts.strides == (0, 0, 0, 0)
     assert list(faults.between(outline, FIRST)) == []
+
+
+UNIT = np.random.default_rng(0).uniform(-1, 1, (8, 2))
+PHYSICAL = np.array([0.3, 70.0]) + np.array([0.1, 7.0]) * UNIT
+
+
+def test_scaled_and_physical_parameters_lie_on_a_line_also_where_they_are_rounded():
+    assert faults.of_relation(UNIT, PHYSICAL) == ""
+    assert faults.of_relation(UNIT, np.stack([PHYSICAL[:, 0].round(3), PHYSICAL[:, 1].round(1)], axis=1)) == ""
+    assert faults.of_relation(UNIT[:2], PHYSICAL[:2, ::-1]) == ""  # through two points there is always one
+    same = np.stack([UNIT[:, 0], np.zeros(8)], axis=1)
+    assert faults.of_relation(same, np.array([0.3, 70.0]) + np.array([0.1, 7.0]) * same) == ""
+
+
+def test_a_swapped_order_is_named_and_other_relations_are_not_guessed():
+    swapped = faults.of_relation(UNIT[:, ::-1], PHYSICAL, FIRST.names)
+    assert "not on a straight line for Omega_m, H_0" in swapped
+    assert (
+        "unitPar's order is another (H_0 for Omega_m, Omega_m for H_0): write both in the order of namePar" in swapped
+    )
+    partly = np.concatenate([UNIT[:4, ::-1], UNIT[4:]])
+    priors = PHYSICAL + np.array([[0.1, 0.0]]) * (np.arange(8) > 3)[:, None]
+    for unit, physical, which in ((partly, PHYSICAL, "Omega_m, H_0"), (UNIT, priors, "Omega_m")):
+        fault = faults.of_relation(unit, physical, FIRST.names)
+        assert f"line for {which}: some of these files have them in another order, or were made with different" in fault

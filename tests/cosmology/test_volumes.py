@@ -215,6 +215,9 @@ def test_the_prior_is_read_off_the_files():
         volumes.scaling(unit, unit**2)
     with pytest.raises(ValueError, match="two"):
         volumes.scaling(unit[:1], unit[:1])
+    same = unit * [1.0, 0.0]
+    with pytest.raises(ValueError, match="H_0 has one value in all universes"):
+        volumes.scaling(same, same, ("Omega_m", "H_0"))
 
 
 def test_a_volume_without_physical_parameters_says_so(volume, tmp_path):

@@ -218,3 +218,28 @@ def test_parameters_in_another_order_can_be_taken_by_their_names(universes, tmp_
     chosen = Universes(source=tmp_path, parameters=("Omega_m", "sigma_8"), symmetries=False).prepare(seed=0)
     true = [next(volumes.read(path)).parameters["Omega_m"] for path in volumes.files(tmp_path)[:4]]
     np.testing.assert_allclose(chosen.facts["target_mean"][0], np.mean(true))
+
+
+@pytest.mark.parametrize("memory_gigabytes", [0.0, 1.0])
+@pytest.mark.parametrize("targets", ["physical", "unit"])
+def test_scaled_parameters_in_another_order_are_refused_before_the_first_step(
+    universes, tmp_path, memory_gigabytes, targets
+):
+    # It was noticed at the posterior only, after the training.
+    for path in Universes(source=universes).files()["training"][:6]:
+        volume = next(volumes.read(path))
+        assert volume.unit is not None
+        volumes.save(replace(volume, unit=volume.unit[::-1]), tmp_path / path.name)
+    data = Universes(source=tmp_path, memory_gigabytes=memory_gigabytes, targets=targets)
+    with pytest.raises(ValueError, match=r"unitPar's order is another \(sigma_8 for Omega_m, Omega_m for sigma_8\)"):
+        data.prepare(seed=0)
+
+
+def test_a_parameter_that_never_changes_is_named(universes, tmp_path):
+    for path in Universes(source=universes).files()["training"][:5]:
+        volume = next(volumes.read(path))
+        assert volume.physical is not None
+        volumes.save(replace(volume, unit=None, physical=volume.physical * [0, 1] + [0.3, 0]), tmp_path / path.name)
+    with pytest.raises(ValueError, match=r"^Omega_m has one value in all training universes; leave it out of param"):
+        Universes(source=tmp_path).prepare(seed=0)
+    assert Universes(source=tmp_path, parameters=("sigma_8",)).prepare(seed=0).targets == ("sigma_8",)
