@@ -117,11 +117,12 @@ def describe(volume: Volume) -> str:
 
 
 def impossibilities(volume: Volume) -> Iterator[str]:
-    """Name what cannot be true of counts and scaled parameters."""
+    """Name what cannot be true of a volume."""
     if fault := faults.of_counts(volume.counts):
         yield fault
     elif (volume.counts.sum((0, 1, 2), dtype=np.float64) == 0).any():
         yield "a redshift is empty"
+    yield from faults.of_facts(volume)
     if volume.unit is not None and np.abs(volume.unit).max() > 1 + 1e-6:
         yield (
             f"scaled parameters (unitPar or y) reach {np.abs(volume.unit).max():.3g}, beyond -1 to 1; physical ones "

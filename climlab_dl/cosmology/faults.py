@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from climlab_dl.cosmology.cube import Volume
+from climlab_dl.words import counted
 
 
 def of_counts(counts: NDArray[Any]) -> str:
@@ -22,6 +23,24 @@ def of_counts(counts: NDArray[Any]) -> str:
     if counts.max() == 0:
         return "it holds no particle"
     return ""
+
+
+def of_facts(volume: Volume) -> Iterator[str]:
+    """Name what cannot be true of all that is told of a volume besides its counts (x, y, z, redshifts)."""
+    side, channels, names = volume.box_size_mpc_h, volume.counts.shape[3], volume.names
+    if side is not None and not 0 < side < np.inf:
+        yield f"box_size_mpc_h = {side:g}; expected the cube's side in Mpc/h, above 0, or nothing where it is not known"
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        yield f"names has {', '.join(twice)} twice; expected a name of its own for each parameter"
+    for name, values, wanted, of in (
+        ("redshifts", volume.redshifts, channels, "for the channels of counts"),
+        ("physical", volume.physical, len(names) or None, f"for {', '.join(names)}"),
+        ("unit", volume.unit, len(names) or None, f"for {', '.join(names)}"),
+    ):
+        if values is not None and wanted is not None and len(values) != wanted:
+            yield f"{name} has {counted(len(values), 'value')}; expected {wanted}, {of}"
+        if values is not None and not np.isfinite(values).all():
+            yield f"{name} is {', '.join(f'{value:g}' for value in values)}; expected finite numbers, or nothing at all"
 
 
 def outline(volume: Volume) -> Volume:

@@ -118,20 +118,22 @@ def save(volume: Volume, path: str | Path, **attributes: Any) -> Path:
     Raises
     ------
     ValueError
-        If the counts are no cube, or names, parameters or redshifts are not as many as they should be.
+        If the counts are no cube, negative or not finite, names, parameters or redshifts are not as many as they should
+        be, or these or the box are what they cannot be.
     """
     path, shape = Path(path), np.shape(volume.counts)
     if shape[:3] != shape[:1] * 3 or len(shape) not in (3, 4):
         raise ValueError(f"counts are {shape}; expected a cube (x, y, z, redshifts), with as many voxels on each side")
     volume = replace(volume, counts=channels_last(volume.counts, path))
-    channels, parameters = volume.counts.shape[3], len(volume.names)
-    for name, values, wanted, of in (
-        ("redshifts", volume.redshifts, channels, "for the channels of counts"),
-        ("physical", volume.physical, parameters or None, f"for {', '.join(volume.names)}"),
-        ("unit", volume.unit, parameters or None, f"for {', '.join(volume.names)}"),
-    ):
-        if values is not None and wanted is not None and len(values) != wanted:
-            raise ValueError(f"{name} has {counted(len(values), 'value')}; expected {wanted}, {of}")
+    if fault := next(faults.of_facts(volume), ""):
+        raise ValueError(fault)
+    if volume.counts.any() and (
+        fault := faults.of_counts(volume.counts)
+    ):  # nothing at all may be kept, not learnt from
+        raise ValueError(
+            f"{volume.source}: {fault}. Expected counts of particles or a density, never negative: of a contrast write "
+            "the mean count times one plus the contrast"
+        )
     return (zarrs if path.suffix == zarrs.SUFFIX else hdf5).save(volume, path, **attributes)
 
 

@@ -147,6 +147,8 @@ class Cubes:
             raise ValueError(
                 f"{self.paths[index]} holds {'several' if found else 'no'} volumes; training takes one a file"
             )
+        if fault := next(faults.of_facts(found[0]), ""):
+            raise ValueError(f"{self.paths[index]}: {fault}; correct it, or leave the file out")
         return found[0] if self.redshifts is None else found[0].at(self.redshifts)
 
     def _load(self, index: int, *, keep: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -32,6 +32,8 @@ def test_overflow_emptiness_and_wrong_scales_are_seen(tmp_path):
         "a redshift is empty": {"counts": empty},
         "it holds no particle": {"counts": np.zeros_like(counts)},
         "beyond -1 to 1": {"unit": np.full(4, 3.0)},
+        "box_size_mpc_h = 0": {"box_size_mpc_h": 0.0},
+        "physical is nan": {"physical": np.full(4, np.nan)},
     }
     for word, change in cases.items():
         (fault,) = checks.impossibilities(made(tmp_path, **change))

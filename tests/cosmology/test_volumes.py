@@ -153,9 +153,17 @@ def test_a_cube_without_redshifts_is_kept_as_one_channel(volume, tmp_path, name)
         ({"redshifts": np.zeros(3)}, "redshifts has 3 values; expected 2, for the channels"),
         ({"physical": np.zeros(1)}, "physical has 1 value; expected 2, for Omega_m, sigma_8"),
         ({"unit": np.zeros(3)}, "unit has 3 values; expected 2, for Omega_m, sigma_8"),
+        ({"unit": np.array([0.1, np.nan])}, "unit is 0.1, nan; expected finite numbers"),
+        ({"redshifts": np.array([0.0, np.inf])}, "redshifts is 0, inf; expected finite numbers"),
+        ({"names": ("a", "a")}, "names has a twice; expected a name of its own"),
+        ({"box_size_mpc_h": -1.0}, "box_size_mpc_h = -1; expected the cube's side in Mpc/h, above 0"),
+        ({"box_size_mpc_h": 0.0}, "box_size_mpc_h = 0; expected"),
+        ({"box_size_mpc_h": np.nan}, "box_size_mpc_h = nan; expected"),
+        ({"counts": np.full((8, 8, 8, 2), -5)}, "made: counts go down to -5; an overflow .* never negative"),
+        ({"counts": np.full((8, 8, 8, 2), np.nan)}, "made: densities are not all finite. Expected counts"),
     ],
 )
-def test_a_volume_that_could_not_be_read_again_is_not_written(volume, tmp_path, change, said):
+def test_a_volume_that_cannot_be_or_could_not_be_read_again_is_not_written(volume, tmp_path, change, said):
     with pytest.raises(ValueError, match=said):
         volumes.save(replace(volume, **change), tmp_path / "one.h5")
     assert list(tmp_path.iterdir()) == []

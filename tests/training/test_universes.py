@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from climlab_dl.cosmology import volumes
+from climlab_dl.cosmology import hdf5, volumes
 from climlab_dl.cosmology.volumes import Volume
 from climlab_dl.models.cosmoflow import CosmoFlow
 from climlab_dl.training.folder import RunFolder
@@ -146,11 +146,11 @@ def test_what_cannot_be_counts_is_not_trained_on(universes, tmp_path, memory_gig
         counts = volume.counts.copy()
         counts[0, 0, 0, 0] = -5 if number == 3 else 1
         physical = np.array([0.3, 0.8]) + 0.01 * number
-        volumes.save(replace(volume, counts=counts, physical=physical), tmp_path / f"{number}.h5")
+        hdf5.save(replace(volume, counts=counts, physical=physical), tmp_path / f"{number}.h5")  # as another's program
     with pytest.raises(ValueError, match=r"3\.h5: counts go down to -5; an overflow of int16 or a contrast"):
         Universes(source=tmp_path, held_out=0.25, memory_gigabytes=memory_gigabytes).prepare(seed=0).held_out[0, 0]
     contrast = volume.counts / volume.counts.mean(dtype=np.float64) - 1
-    volumes.save(replace(volume, counts=contrast.astype(np.float32)), tmp_path / "0.h5")
+    hdf5.save(replace(volume, counts=contrast.astype(np.float32)), tmp_path / "0.h5")
     with pytest.raises(ValueError, match=r"0\.h5: counts go down to -1; .* a contrast instead of counts"):
         Universes(source=tmp_path, held_out=0.25, memory_gigabytes=memory_gigabytes).prepare(seed=0)
 
@@ -243,3 +243,12 @@ def test_a_parameter_that_never_changes_is_named(universes, tmp_path):
     with pytest.raises(ValueError, match=r"^Omega_m has one value in all training universes; leave it out of param"):
         Universes(source=tmp_path).prepare(seed=0)
     assert Universes(source=tmp_path, parameters=("sigma_8",)).prepare(seed=0).targets == ("sigma_8",)
+
+
+def test_values_that_are_no_numbers_are_refused_before_the_first_step(universes, tmp_path):
+    for number, path in enumerate(Universes(source=universes).files()["training"][:5]):
+        volume = next(volumes.read(path))
+        physical = np.array([0.3, np.nan]) if number == 2 else volume.physical
+        hdf5.save(replace(volume, physical=physical), tmp_path / path.name)
+    with pytest.raises(ValueError, match=r"00002\.h5: physical is 0\.3, nan; expected finite numbers"):
+        Universes(source=tmp_path).prepare(seed=0)
