@@ -9,44 +9,14 @@ Neither changes the files that it reads.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from climlab_dl.cosmology import faults, volumes
+from climlab_dl.cosmology.report import Report, Seen, each_once, summary
 from climlab_dl.cosmology.volumes import Volume
-from climlab_dl.words import counted
-
-
-@dataclass(frozen=True, kw_only=True)
-class Report:
-    """What was found in files of volumes.
-
-    Attributes
-    ----------
-    lines
-        A line a volume: shape, share of empty voxels, largest count, parameters.
-    problems
-        A line a file that cannot be used, and why.
-    """
-
-    lines: tuple[str, ...]
-    problems: tuple[str, ...]
-
-    @property
-    def ok(self) -> bool:
-        """Whether every file can be used."""
-        return not self.problems
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain types throughout, for JSON."""
-        return {"lines": list(self.lines), "problems": list(self.problems), "ok": self.ok}
-
-    def __str__(self) -> str:
-        end = f"{counted(len(self.lines), 'volume')}, {counted(len(self.problems), 'problem')}"
-        return "\n".join([*self.lines, *(f"problem: {problem}" for problem in self.problems), end])
 
 
 def check(source: str | Path | Iterable[str | Path]) -> Report:
@@ -59,23 +29,25 @@ def check(source: str | Path | Iterable[str | Path]) -> Report:
     FileNotFoundError
         If there are no files at all.
     """
-    paths, problems = volumes.there(source)
+    paths, missing = volumes.there(source)
     if not paths:
-        raise FileNotFoundError("; ".join(problems) or "no files of volumes were named")
-    lines: list[str] = []
-    seen: list[Volume] = []
+        raise FileNotFoundError("; ".join(missing) or "no files of volumes were named")
+    seen: list[Seen] = []
+    problems: list[tuple[Path, str]] = []
     for path in paths:
         try:
             for volume in volumes.read(path):
-                seen.append(faults.outline(volume))
-                lines.append(f"{path.name}: {describe(volume)}")
-                problems += [f"{path}: {fault}" for fault in impossibilities(volume)]
-                problems += [f"{path} has {difference}" for difference in faults.between(volume, seen[0])]
+                seen.append(Seen.of(volume))
+                problems += [(path, f"{path}: {fault}") for fault in impossibilities(volume)]
+                problems += [(path, f"{path} has {fault}") for fault in faults.between(volume, seen[0].outline)]
         except (ValueError, OSError) as fault:
-            problems.append(str(fault) if str(path) in str(fault) else f"{path}: {fault}")
-    if fault := _of_relation(seen):
-        problems.append(fault)
-    return Report(lines=tuple(lines), problems=tuple(problems))
+            problems.append((path, str(fault) if str(path) in str(fault) else f"{path}: {fault}"))
+    together = _of_relation([one.outline for one in seen])
+    return Report(
+        volumes=len(seen),
+        lines=summary(seen),
+        problems=(*missing, *each_once(problems), *([together] if together else [])),
+    )
 
 
 def _of_relation(seen: list[Volume]) -> str:
@@ -90,30 +62,6 @@ def _of_relation(seen: list[Volume]) -> str:
         return ""
     unit, physical = (np.array(side, dtype=np.float64) for side in zip(*both, strict=True))
     return faults.of_relation(unit, physical, seen[0].names)
-
-
-def describe(volume: Volume) -> str:
-    """Say in one line what a volume is, and what of it its file does not tell."""
-    counts = volume.counts
-    empty = ", ".join(f"{share:.0%}" for share in (counts == 0).mean((0, 1, 2)))
-    largest = ", ".join(f"{value:g}" for value in counts.max((0, 1, 2)))
-    values = volume.physical if volume.physical is not None else volume.unit
-    scaled = " (taken for scaled to -1..1)" if volume.physical is None and values is not None else ""
-    names = volume.names or tuple(f"parameter {i}" for i in range(0 if values is None else len(values)))
-    known = ", ".join(
-        f"{name} {value:.4g}" for name, value in zip(names, () if values is None else values, strict=False)
-    )
-    box = "" if volume.box_size_mpc_h is None else f" of {volume.box_size_mpc_h:g} Mpc/h"
-    redshifts = "" if volume.redshifts is None else f" at z = {', '.join(f'{z:g}' for z in volume.redshifts)}"
-    facts = {"names": volume.names or None, "box": volume.box_size_mpc_h, "redshifts": volume.redshifts}
-    if volume.unit is None and volume.physical is not None:
-        facts["prior (unitPar)"] = None
-    untold = [name for name, fact in facts.items() if fact is None]
-    unknown = f"; unknown: {', '.join(untold)}" if untold else ""
-    return (
-        f"{counts.shape} {counts.dtype}{box}{redshifts}, empty {empty}, largest {largest}; "
-        f"{known or 'no parameters'}{scaled}{unknown}"
-    )
 
 
 def impossibilities(volume: Volume) -> Iterator[str]:

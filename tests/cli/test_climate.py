@@ -157,7 +157,7 @@ def test_variables_of_volumes_are_not_renamed(run, cube, tmp_path, monkeypatch, 
 def test_a_missing_file_does_not_hide_the_others(run, cube, tmp_path):
     for files in ((cube, tmp_path / "b.h5"), (tmp_path / "b.h5", cube)):
         said = run("check", *files, code=1).stdout
-        assert "a.h5: (4, 4, 4, 1)" in said
+        assert "counts           (4, 4, 4, 1)" in said
         assert "1 volume, 1 problem" in said
         assert f"no volumes at {tmp_path / 'b.h5'}" in said
 
