@@ -233,21 +233,29 @@ def _open(files: tuple[str, ...], names: tuple[str, ...]) -> "xr.Dataset":
 
 
 def _are_volumes(files: tuple[str, ...]) -> bool:
-    """Whether files are volumes of the universe, by what is in the first that is there: a cube, or records."""
-    from climlab_dl.cosmology import hdf5, volumes
+    """Whether files are volumes of the universe, by what is in the first that tells: a cube, records, or a field."""
+    from climlab_dl.cosmology import volumes
 
     try:
-        first = next(iter(volumes.there(source_of(files))[0]), None)
-        if first is None:
-            return False
-        if not (first.is_file() or first.is_dir()):
-            return False  # to open a pipe would be to wait for who writes it
-        if first.is_dir():
-            return (first / "full").exists()
-        with first.open("rb") as file:
-            is_hdf5 = file.read(len(hdf5.MAGIC)) == hdf5.MAGIC
-        if not is_hdf5:
-            return ".tfrecord" in first.name
-        return hdf5.holds_volume(first)
+        paths = volumes.there(source_of(files))[0]
     except (OSError, ValueError):
         return False  # for archive.open to say what is wrong
+    return next((one for path in paths if (one := _is_volume(path)) is not None), False)
+
+
+def _is_volume(path: Path) -> bool | None:
+    """Whether a file is a volume, by its content; None of one that is not what its name says, and so tells nothing."""
+    from climlab_dl.cosmology import hdf5
+
+    try:
+        if path.is_dir():
+            return (path / "full").exists()
+        if not path.is_file():
+            return False  # to open a pipe would be to wait for who writes it
+        with path.open("rb") as file:
+            is_hdf5 = file.read(len(hdf5.MAGIC)) == hdf5.MAGIC
+        if is_hdf5:
+            return hdf5.holds_volume(path)
+        return True if ".tfrecord" in path.name else None if path.suffix in hdf5.SUFFIXES else False
+    except (OSError, ValueError):
+        return None

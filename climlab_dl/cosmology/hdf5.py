@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _COMPRESSED: dict[str, Any] = {"compression": "gzip", "compression_opts": 1, "shuffle": True}
 _OF_A_MAP = re.compile("(x|r|nav_|grid_)?(lat|lon)", re.IGNORECASE)
+SUFFIXES = (".h5", ".hdf5", ".hdf")
 MAGIC = b"\x89HDF\r\n\x1a\n"
 
 

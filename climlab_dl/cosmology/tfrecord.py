@@ -65,19 +65,20 @@ def records(path: Path) -> Iterator[bytes]:
         except (gzip.BadGzipFile, OSError) as fault:
             raise ValueError(f"{path} is damaged within record {number}: {fault}; copy it again") from fault
         if number == 0:
-            raise ValueError(f"{path} is empty; expected at least one TFRecord")
+            raise ValueError(f"{path} holds nothing: it is no volume; copy it again, or delete it")
 
 
 def _payload(file: IO[bytes], header: bytes, path: Path, number: int) -> bytes:
+    length, checksum = struct.unpack("<QI", header.ljust(12, b"\0"))
+    damaged = length > _LARGEST or _checksum(header[:8]) != checksum
+    if number == 1 and damaged:
+        raise ValueError(
+            f"{path} is none of HDF5, TFRecord and Zarr (it begins with {header[:8]!r}), or it is damaged; copy it again, "
+            "or leave it out. A NumPy cube becomes a volume with volumes.save"
+        )
     if len(header) < 12:
         raise ValueError(f"{path} is truncated: record {number} has {len(header)} of 12 header bytes; copy it again")
-    length, checksum = struct.unpack("<QI", header)
-    if length > _LARGEST or _checksum(header[:8]) != checksum:
-        if number == 1:
-            raise ValueError(
-                f"{path} is none of HDF5, TFRecord and Zarr (it begins with {header[:8]!r}), or it is damaged; a NumPy "
-                "cube becomes a volume with volumes.save"
-            )
+    if damaged:
         raise ValueError(f"{path} is damaged at record {number}: its length does not fit its checksum; copy it again")
     payload = file.read(length)
     tail = file.read(4)

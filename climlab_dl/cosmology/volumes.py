@@ -36,7 +36,7 @@ __all__ = [
     "to_unit",
 ]
 
-SUFFIXES = (".h5", ".hdf5", ".hdf", ".tfrecord", ".tfrecords", ".gz")
+SUFFIXES = (*hdf5.SUFFIXES, ".tfrecord", ".tfrecords", ".gz")
 Values = NDArray[np.float64]
 Source = str | Path | Volume | Iterable[str | Path | Volume]
 """Files of volumes, folders or glob patterns of these, or volumes that have been read; or several of them."""

@@ -162,6 +162,15 @@ def test_a_missing_file_does_not_hide_the_others(run, cube, tmp_path):
         assert f"no volumes at {tmp_path / 'b.h5'}" in said
 
 
+def test_a_stray_file_makes_no_climate_of_universes(run, cube, tmp_path):
+    (tmp_path / "1_notes.h5").write_text("all boxes are 64 Mpc/h wide\n")
+    (tmp_path / "2_empty.h5").touch()
+    (tmp_path / "3_cut.h5").write_bytes(cube.read_bytes()[:1000])
+    said = run("check", tmp_path, code=1).stdout
+    assert "1 volume, 3 problems" in said
+    assert "1_notes.h5 is none of HDF5, TFRecord and Zarr" in said
+
+
 @pytest.mark.parametrize("shape", [(4, 4, 4), (4, 4, 4, 2), (2, 4, 4, 4)], ids=str)
 def test_a_cube_of_another_name_is_a_volume_to_rename(run, tmp_path, shape):
     with h5py.File(tmp_path / "own.h5", "w") as file:

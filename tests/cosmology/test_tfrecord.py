@@ -89,6 +89,12 @@ def test_truncated_gzip_and_foreign_files_are_named(tmp_path):
     (tmp_path / "foreign.tfrecord").write_bytes(b"a text that is long enough to have a header")
     with pytest.raises(ValueError, match=r"foreign\.tfrecord is none of HDF5, TFRecord and Zarr .*b'a text t'"):
         list(volumes.read(tmp_path / "foreign.tfrecord"))
+    (tmp_path / "short.h5").write_bytes(b"my notes\n")  # shorter than the header of a record
+    with pytest.raises(ValueError, match=r"short\.h5 is none of HDF5, TFRecord .*b'my notes'.* or leave it out"):
+        list(volumes.read(tmp_path / "short.h5"))
+    (tmp_path / "empty.h5").touch()
+    with pytest.raises(ValueError, match=r"empty\.h5 holds nothing: it is no volume; copy it again, or delete it"):
+        list(volumes.read(tmp_path / "empty.h5"))
     np.save(tmp_path / "cube.npy", np.ones((4, 4, 4)))
     with pytest.raises(ValueError, match=r"cube\.npy is none of .*volumes\.save"):
         list(volumes.read(tmp_path / "cube.npy"))
