@@ -42,11 +42,13 @@ def check(source: str | Path | Iterable[str | Path]) -> Report:
                 problems += [(path, f"{path} has {fault}") for fault in faults.between(volume, seen[0].outline)]
         except (ValueError, OSError) as fault:
             problems.append((path, str(fault) if str(path) in str(fault) else f"{path}: {fault}"))
-    together = _of_relation([one.outline for one in seen])
+    outlines = [one.outline for one in seen]
+    copies = faults.of_copies([outline.source for outline in outlines], [one.digest for one in seen])
+    together = [fault for fault in (copies, _of_relation(outlines)) if fault]
     return Report(
         volumes=len(seen),
         lines=summary(seen),
-        problems=(*missing, *each_once(problems), *([together] if together else [])),
+        problems=(*missing, *each_once(problems), *together),
     )
 
 

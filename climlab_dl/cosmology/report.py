@@ -51,12 +51,13 @@ class Report:
 
 @dataclass(frozen=True, kw_only=True)
 class Seen:
-    """What a report tells of one volume: its `outline`, and of its counts at each redshift these numbers."""
+    """What a report tells of one volume: its outline, numbers of its counts at each redshift, and their digest."""
 
     outline: Volume
     mean: NDArray[np.float64]
     empty: NDArray[np.float64]
     largest: NDArray[np.float64]
+    digest: int
 
     @classmethod
     def of(cls, volume: Volume) -> "Seen":
@@ -67,6 +68,7 @@ class Seen:
             mean=counts.mean(cells, dtype=np.float64),
             empty=(counts == 0).mean(cells),
             largest=counts.max(cells).astype(np.float64),
+            digest=faults.digest(counts),
         )
 
 

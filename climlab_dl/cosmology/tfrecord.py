@@ -73,8 +73,8 @@ def _payload(file: IO[bytes], header: bytes, path: Path, number: int) -> bytes:
     damaged = length > _LARGEST or _checksum(header[:8]) != checksum
     if number == 1 and damaged:
         raise ValueError(
-            f"{path} is none of HDF5, TFRecord and Zarr (it begins with {header[:8]!r}), or it is damaged; copy it again, "
-            "or leave it out. A NumPy cube becomes a volume with volumes.save"
+            f"{path} is none of HDF5, TFRecord and Zarr (it begins with {header[:8]!r}), or it is damaged; copy it "
+            "again, or leave it out. A NumPy cube becomes a volume with volumes.save"
         )
     if len(header) < 12:
         raise ValueError(f"{path} is truncated: record {number} has {len(header)} of 12 header bytes; copy it again")

@@ -41,7 +41,7 @@ class Cubes:
         self._table = np.zeros((len(self.channels), 2**16), dtype=np.float32)
         self.in_memory = float(len(paths)) * first.counts.nbytes <= data.memory_gigabytes * 2**30
         self._kept = [self._load(index, keep=True) for index in range(len(paths))] if self.in_memory else []
-        self._noted: dict[int, np.ndarray] = {}  # scaled and physical parameters and mean counts, by number
+        self._noted: dict[int, tuple[np.ndarray, int]] = {}  # parameters of both kinds, mean counts; digest: by number
 
     def statistics(self, indices: range) -> Statistics:
         """Merge the statistics of some volumes, one after the other, and note what else of them is asked for later."""
@@ -64,14 +64,20 @@ class Cubes:
         Raises
         ------
         ValueError
-            If a parameter is the same in all that is trained on, or scaled and physical ones are not of one prior.
+            If a parameter is the same in all that is trained on, scaled and physical ones are not of one
+            prior, or volumes are copies of one another.
         """
         table = np.zeros((len(self.paths), 2 * len(self.parameters) + len(self.channels)))
-        for index, row in self._noted.items():
-            table[index] = row
+        digests = torch.zeros(len(self.paths), dtype=torch.int64)
+        for index, (row, digest) in self._noted.items():
+            table[index], digests[index] = row, digest
+        digests = ranks.sum(digests, "digests of the counts").tolist()
         table = ranks.sum(torch.from_numpy(table), "parameters and mean counts").numpy()
+        looked = (*training, *others)
+        if fault := faults.of_copies([self.paths[index] for index in looked], [digests[index] for index in looked]):
+            raise ValueError(fault)
         unit, physical, means = np.split(table, [len(self.parameters), 2 * len(self.parameters)], axis=1)
-        both = [index for index in (*training, *others) if np.isfinite(unit[index]).all()]
+        both = [index for index in looked if np.isfinite(unit[index]).all()]
         if fault := faults.of_relation(unit[both], physical[both], self.parameters):
             raise ValueError(f"{self.paths[0].parent}: {fault}")
         low, high = self._ends(unit[training], physical[training])
@@ -135,7 +141,8 @@ class Cubes:
 
     def _note(self, index: int) -> np.ndarray:
         counts, unit, physical = self._counts(index)
-        self._noted[index] = np.concatenate([unit, physical, counts.mean((1, 2, 3), dtype=np.float64)])
+        means = counts.mean((1, 2, 3), dtype=np.float64)
+        self._noted[index] = np.concatenate([unit, physical, means]), faults.digest(counts)
         return counts
 
     def _counts(self, index: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

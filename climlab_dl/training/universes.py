@@ -83,7 +83,8 @@ class Universes:
         ValueError
             If a file holds no volume with parameters, what cannot be counts, or a volume of another kind than the
             others: of another size, box, order of redshifts or parameters, or periodic where they are not; if
-            a parameter is the same in all that is trained on, or ``unitPar`` and ``physPar`` are not of one prior.
+            a parameter is the same in all that is trained on, or ``unitPar`` and ``physPar`` are not of one prior;
+            if files are copies of one another.
         """
         with ranks.together("opening the universes"):
             reader = Cubes(volumes.files(self.source), self)

@@ -5,14 +5,15 @@ from climlab_dl.cosmology import checks, hdf5, tfrecord, volumes
 from climlab_dl.cosmology.volumes import Volume
 
 
-def made(tmp_path, **changes) -> Volume:
-    counts = np.random.default_rng(0).poisson(1.0, (6, 6, 6, 4)).astype(np.int16)
+def made(tmp_path, seed=0, **changes) -> Volume:
+    counts = np.random.default_rng(seed).poisson(1.0, (6, 6, 6, 4)).astype(np.int16)
     return Volume(**{"counts": counts, "source": tmp_path / "made", "unit": np.array([0.1, -0.2, 0.3, 0.9]), **changes})
 
 
 def test_good_files_are_described_and_bad_ones_named(tmp_path):
-    good = tfrecord.write([made(tmp_path), made(tmp_path)], tmp_path / "good.tfrecord")
-    (tmp_path / "cut.tfrecord").write_bytes(good.read_bytes()[:-50])
+    good = tfrecord.write([made(tmp_path), made(tmp_path, seed=1)], tmp_path / "good.tfrecord")
+    cut = tfrecord.write([made(tmp_path, seed=2)], tmp_path / "cut.tfrecord")
+    cut.write_bytes(cut.read_bytes()[:-50])
     report = checks.check(tmp_path)
     assert not report.ok
     assert len(report.problems) == 1
@@ -67,8 +68,8 @@ def test_what_is_there_is_checked_and_what_is_missing_named(tmp_path):
 
 
 def test_files_of_two_kinds_are_a_problem_naming_both(tmp_path):
-    for name, box in (("a", 128.0), ("b", 256.0)):
-        volumes.save(made(tmp_path, names=tuple("mnop"), box_size_mpc_h=box), tmp_path / f"{name}.h5")
+    for seed, name, box in ((0, "a", 128.0), (1, "b", 256.0)):
+        volumes.save(made(tmp_path, seed, names=tuple("mnop"), box_size_mpc_h=box), tmp_path / f"{name}.h5")
     (problem,) = checks.check(tmp_path).problems
     assert f"{tmp_path / 'b.h5'} has a box of 256 Mpc/h; expected 128, as in {tmp_path / 'a.h5'}" in problem
     assert checks.check(tmp_path / "b.h5").ok
@@ -77,19 +78,27 @@ def test_files_of_two_kinds_are_a_problem_naming_both(tmp_path):
 def test_parameters_in_two_orders_are_a_problem(tmp_path):
     for number, unit in enumerate(np.random.default_rng(1).uniform(-1, 1, (6, 4))):
         known = {"names": tuple("mnop"), "unit": unit, "physical": 2 * unit[::-1]}
-        volumes.save(made(tmp_path, **known), tmp_path / f"{number}.h5")
+        volumes.save(made(tmp_path, number, **known), tmp_path / f"{number}.h5")
     (problem,) = checks.check(tmp_path).problems
     assert "unitPar's order is another (p for m, o for n, n for o, m for p)" in problem
 
 
 def test_what_is_wrong_in_many_files_is_told_once(tmp_path):
     for number in range(5):
-        counts = made(tmp_path).counts.copy()
+        counts = made(tmp_path, number).counts
         counts[0, 0, 0, 0] = -5 - number if number > 1 else 1
         hdf5.save(made(tmp_path, counts=counts, unit=None), tmp_path / f"universe_{number}.h5")
     (problem,) = checks.check(tmp_path).problems
     assert problem.startswith(f"{tmp_path / 'universe_2.h5'}: counts go down to -7")
     assert problem.endswith("(and 2 more)")
+
+
+def test_copies_of_one_universe_are_a_problem(tmp_path):
+    first = volumes.save(made(tmp_path), tmp_path / "a.h5")
+    for name in "bcd":
+        volumes.save(made(tmp_path, unit=np.zeros(4)), tmp_path / f"{name}.h5")
+    (problem,) = checks.check(tmp_path).problems
+    assert problem.startswith(f"{tmp_path / 'b.h5'} has the same counts as {first} (2 copies more): keep one of each")
 
 
 def test_sources_of_one_name_are_not_mixed(tmp_path):

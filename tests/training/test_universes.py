@@ -252,3 +252,13 @@ def test_values_that_are_no_numbers_are_refused_before_the_first_step(universes,
         hdf5.save(replace(volume, physical=physical), tmp_path / path.name)
     with pytest.raises(ValueError, match=r"00002\.h5: physical is 0\.3, nan; expected finite numbers"):
         Universes(source=tmp_path).prepare(seed=0)
+
+
+@pytest.mark.parametrize("memory_gigabytes", [0.0, 1.0])
+def test_a_copy_of_what_is_trained_on_is_not_held_out(universes, tmp_path, memory_gigabytes):
+    paths = Universes(source=universes).files()["training"]
+    for number, path in enumerate([*paths[:5], paths[1]]):
+        shutil.copy(path, tmp_path / f"{number}.h5")
+    data = Universes(source=tmp_path, memory_gigabytes=memory_gigabytes)
+    with pytest.raises(ValueError, match=r"5\.h5 has the same counts as .*1\.h5: keep one of each, lest a network be"):
+        data.prepare(seed=0)
