@@ -141,7 +141,8 @@ def restore(fields: Fields) -> Fields:
     Returns
     -------
     Dataset or DataArray
-        The same numbers, in the order in which the user's own files have them.
+        The same numbers, in the order in which the user's own files have them, with their longitudes. Axes are still
+        called ``lat`` and ``lon``, as everything here that takes fields or masks expects.
     """
     lat, lon = fields["lat"], fields["lon"]
     if "came_from" in lon.attrs:
