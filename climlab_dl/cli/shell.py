@@ -32,6 +32,7 @@ _NAMES = re.compile(r"names=\{'(?P<theirs>[^']*)': (?:'(?P<ours>[^']*)'|None)\}(
 _PRESET = re.compile(r"preset=simulate\.(\w+)\(\)")
 _REDSHIFTS = re.compile(r"Universes\(redshifts=\(([^)]*?),?\)\)")
 _CHANNELS = re.compile(r"ClimateArchive\(channels=\(([^)]*?),?\)\)")
+_MENDED = re.compile(r"d = xarray\.open_dataset\('FILE'.*?\.to_netcdf\('mended\.nc'\)")
 _CROP = re.compile(r"(archive\.save\(archive\.open\()source(\)\.isel\(.*?\)\), 'crop\.nc'\))")
 
 
@@ -55,4 +56,5 @@ def in_shell(message: str, verb: str) -> str:
     message = _PRESET.sub(lambda match: f"--preset {match[1]}", _NAMES.sub(names, message))
     message = _REDSHIFTS.sub(lambda match: f"--data.redshifts {match[1].replace(',', '')}", message)
     message = _CHANNELS.sub(lambda match: f"--data.channels {match[1].replace(chr(39), '').replace(',', '')}", message)
+    message = _MENDED.sub(r'python -c "import xarray; \g<0>"', message)
     return _CROP.sub(r'''python -c "from climlab_dl import archive; \1'FILES'\2"''', message)

@@ -20,9 +20,12 @@ _MISTAKES: dict[str, tuple[tuple[str, float, float], ...]] = {
     "m s-1": (("mm/s", 1e-3, 0), ("mm/h", 1e-3 / 3600, 0), ("mm/day", 1e-3 / 86400, 0), ("m/day", 1 / 86400, 0)),
     "kg m-2": (("g/m2", 1e-3, 0),),
 }
-_REMEDY = (
-    "Correct the attributes units and _FillValue in the file, or leave a field out with names={'their_name': None}."
+REMEDY = (
+    "Correct the file: d = xarray.open_dataset('FILE', decode_cf=False); d['NAME'].attrs['units'] = 'hPa'; "
+    "d.to_netcdf('mended.nc'); for a fill value d['NAME'].attrs['_FillValue'] = -9999. "
+    "Or leave the field out with names={'NAME': None}."
 )
+"""What to do about numbers that a file's attributes do not explain."""
 
 
 def look(fields: xr.Dataset) -> None:
@@ -48,7 +51,7 @@ def look(fields: xr.Dataset) -> None:
         elif problem := beyond(name, float(np.nanmin(values)), float(np.nanmax(values))):
             problems.append(problem)
     if problems:
-        raise ValueError(f"{fields.encoding['files'][0]}: {'; '.join(problems)}. {_REMEDY}")
+        raise ValueError(f"{fields.encoding['files'][0]}: {'; '.join(problems)}. {REMEDY}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +108,7 @@ class Guard:
                 time = self.times[number]
                 time = time.astype("datetime64[s]") if isinstance(time, np.datetime64) else time
                 raise ValueError(
-                    f"{self.files[self.where[number, 0]]}: at {time} {problem}. {_REMEDY} "
+                    f"{self.files[self.where[number, 0]]}: at {time} {problem}. {REMEDY} "
                     "climlab-dl check lists all that is wrong."
                 )
         return gaps

@@ -15,7 +15,7 @@ from dask.local import get_sync
 from tqdm.auto import tqdm
 
 from climlab_dl.climate import times
-from climlab_dl.climate.checks import beyond
+from climlab_dl.climate.checks import REMEDY, beyond
 from climlab_dl.climate.fields import ACCUMULATED, CAM5, CLASSES, FIELDS, named, nearest
 from climlab_dl.climate.grid import Grid
 from climlab_dl.climate.labels import MASK
@@ -144,6 +144,8 @@ class Report:
         if len(self.fields):
             lines += ["", *("  " + line for line in _table(self.fields).splitlines())]
         lines += [f"  ! {problem}" for problem in self.problems]
+        if len(self.fields) and not self.fields["ok"].all():
+            lines.append(f"  {REMEDY}")
         return "\n".join(lines)
 
 

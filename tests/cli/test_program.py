@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from climlab_dl import archive, synthetic
@@ -155,6 +156,22 @@ def test_a_map_of_another_size_is_cropped_by_the_line_that_the_failure_tells(run
     subprocess.run([sys.executable, *command], cwd=tmp_path, check=True)
     assert archive.open(tmp_path / "crop.nc").sizes["lat"] == 24
     run("train", tmp_path / "crop.nc", "--folder", tmp_path / "other", *words)
+
+
+def test_a_unit_that_is_not_so_is_corrected_by_the_line_that_the_failure_tells(run, tmp_path):
+    fields = synthetic.atmosphere(times=3, shape=(24, 48), seed=1)[["PSL"]]
+    fields["PSL"] = fields.PSL / 100
+    fields.to_netcdf(tmp_path / "theirs.nc")
+    for said in (
+        run("label", tmp_path / "theirs.nc", "--out", tmp_path / "marked.nc", code=1).stderr,
+        run("check", tmp_path / "theirs.nc", code=1).stdout,
+    ):
+        line = re.search(r'python (-c ".*?"); for a fill value', said)
+        assert line is not None, said
+        words = line[1].replace("FILE", "theirs.nc").replace("NAME", "PSL")
+        subprocess.run([sys.executable, *shlex.split(words)], cwd=tmp_path, check=True)
+        np.testing.assert_allclose(archive.open(tmp_path / "mended.nc").PSL, 100 * fields.PSL, rtol=1e-6)
+        assert "with --names NAME=." in said
 
 
 def test_the_address_that_the_lab_prints_leads_to_the_tour(tmp_path):

@@ -39,7 +39,7 @@ def patched(name, value):
 def test_a_field_that_cannot_be_is_refused_with_the_likely_mistake(snapshot, tmp_path, wrong, message):
     spoilt = wrong(snapshot())
     spoilt.to_netcdf(tmp_path / "wrong.nc", encoding={name: {"_FillValue": None} for name in spoilt.data_vars})
-    with pytest.raises(ValueError, match=rf"wrong\.nc: {message}.*names=\{{'their_name': None\}}"):
+    with pytest.raises(ValueError, match=rf"wrong\.nc: {message}.*names=\{{'NAME': None\}}"):
         archive.open(tmp_path)
     report = archive.check(tmp_path)
     assert not report.ok
