@@ -18,7 +18,7 @@ class Estimates(SimpleNamespace):
     names = ("Omega_m", "sigma_8")
 
     def of(self, source, prior=None):
-        rows = [(v.counts[0, 0, 0].astype(float) / 1e4, v.physical, v.unit) for v in source]
+        rows = [(v.counts[0, 0, 0].astype(float) / 1e4, v.physical, v.unit) for v in volumes.open(source)]
         found, physical, unit = (np.array(column) for column in zip(*rows, strict=True))
         return found, physical, unit
 
