@@ -11,6 +11,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from climlab_dl.words import counted
+
 Array = NDArray[np.float64]
 
 _SWEEPS = 40
@@ -21,6 +23,21 @@ _PROPOSALS = 3
 def fewest_universes(parameters: int, summaries: int) -> int:
     """How many universes fix a likelihood: with 3 degrees of freedom its t distribution has a variance."""
     return parameters + summaries + 3
+
+
+def require_enough(universes: int, parameters: int, summaries: int) -> None:
+    """Refuse fewer calibration universes than fix a likelihood.
+
+    Raises
+    ------
+    ValueError
+        Saying how many there are, and how many are needed.
+    """
+    if universes < (needed := fewest_universes(parameters, summaries)):
+        raise ValueError(
+            f"too few calibration universes for {counted(parameters, 'parameter')} and "
+            f"{counted(summaries, 'summary', 'summaries')}: found {universes}; give at least {needed}"
+        )
 
 
 class Likelihood(Protocol):
@@ -57,11 +74,7 @@ class LinearLikelihood:
         """Regress summaries on parameters (each: universes, columns)."""
         universes, parameters = unit.shape
         freedom = universes - parameters - summaries.shape[1]
-        if universes < (needed := fewest_universes(parameters, summaries.shape[1])):
-            raise ValueError(
-                f"too few calibration universes for {parameters} parameters and {summaries.shape[1]} summaries: found "
-                f"{universes}; give at least {needed}"
-            )
+        require_enough(universes, parameters, summaries.shape[1])
         design = np.column_stack([np.ones(universes), unit])
         coefficients = np.linalg.lstsq(design, summaries, rcond=None)[0].astype(np.float64)
         residual = summaries - design @ coefficients

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from climlab_dl import cards
 from climlab_dl.cosmology import spectrum, volumes
 from climlab_dl.cosmology.volumes import Volume
-from climlab_dl.inference.densities import FlowLikelihood, Likelihood, LinearLikelihood, log_posterior
+from climlab_dl.inference.densities import FlowLikelihood, Likelihood, LinearLikelihood, log_posterior, require_enough
 from climlab_dl.inference.summaries import Summaries
 
 log = logging.getLogger(__name__)
@@ -147,6 +147,7 @@ def fit(
                 "pass calibration= universes that it has not seen (on its own training data it is too sure)"
             )
     estimates, physical, unit = network.of(calibration, prior)
+    require_enough(len(unit), len(network.names), estimates.shape[1])
     if prior is None:
         low, high = volumes.scaling(unit, physical, network.names)
     else:

@@ -5,7 +5,6 @@ costs accuracy at scale). It depends on the seed and the epoch alone, and the va
 and sample; so one rank with batches of 8 sees what two ranks with batches of 4 see, and a training resumes mid-epoch.
 """
 
-import itertools
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
@@ -197,64 +196,15 @@ def shared_statistics(reader: Measurable, training: range, known: dict[str, Any]
     return share.over_ranks()
 
 
-def split(count: int, *shares: float, what: str) -> list[range]:
-    """Cut ``count`` samples in their order: the first part is what the shares, which follow in turn, leave.
+def check_reading(*, memory_gigabytes: float, workers: int) -> None:
+    """Refuse what is no size of a memory, and no number of threads.
 
     Raises
     ------
     ValueError
-        If a part would be empty although its share is not 0.
+        Naming the one that is not.
     """
-    sizes = [round(count * share) for share in shares]
-    sizes = [count - sum(sizes), *sizes]
-    if sizes[0] < 1 or any(size < 1 for size, share in zip(sizes[1:], shares, strict=True) if share > 0):
-        raise ValueError(f"{count} {what} are too few to hold out {' and '.join(f'{share:.0%}' for share in shares)}")
-    ends = np.cumsum([0, *sizes]).tolist()
-    return [range(start, end) for start, end in itertools.pairwise(ends)]
-
-
-def same_samples(
-    known: dict[str, Any] | None, source: Any, name: Callable[[int], str], **parts: range
-) -> dict[str, str]:
-    """Say how many samples each part has, from which to which; refuse others than a training began with.
-
-    Parameters
-    ----------
-    known
-        The facts of a checkpoint, whose ``samples`` are what this returned then; there are none when a training begins.
-    source
-        Where the samples come from.
-    name
-        Of a sample, by its number, wherever the source lies.
-    parts
-        Numbers of the samples of each part.
-
-    Raises
-    ------
-    ValueError
-        Saying what the samples were, and what they are.
-    """
-    now = {part: f"{len(some)} from {name(some[0])} to {name(some[-1])}" for part, some in parts.items() if some}
-    then = (known or {}).get("samples", now)  # checkpoints of before there was this do not say
-    if then != now:
-        changes = [f"{part}: {then.get(part, 'none')}; now {now.get(part, 'none')}" for part in {**then, **now}]
-        raise ValueError(
-            f"{source} has not the samples that this training began with ({'. '.join(changes)}). To go on would score "
-            "the network by what it was trained on: put them back, or train on these in another folder"
-        )
-    return now
-
-
-def check_shares(**shares: float) -> None:
-    """Refuse shares that are none.
-
-    Raises
-    ------
-    ValueError
-        Naming the share.
-    """
-    for name, share in shares.items():
-        if not 0 <= share < 1:
-            raise ValueError(f"{name}={share!r}: choose a share of the samples, from 0 to below 1")
-    if sum(shares.values()) >= 1:
-        raise ValueError(f"{' + '.join(shares)} = {sum(shares.values()):g} leaves nothing to train on; lower them")
+    if not memory_gigabytes >= 0:
+        raise ValueError(f"memory_gigabytes={memory_gigabytes!r}: choose 0 (none) or more, 4 is usual")
+    if not (isinstance(workers, int) and workers >= 0):
+        raise ValueError(f"workers={workers!r}: choose a whole number of threads from 0, 2 is usual")

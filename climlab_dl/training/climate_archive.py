@@ -19,8 +19,9 @@ from climlab_dl.files import Stamp
 from climlab_dl.parallel import ranks
 from climlab_dl.parallel.staged import Plan
 from climlab_dl.parallel.staging import stage
-from climlab_dl.training.batches import Prepared, Samples, check_shares, same_samples, shared_statistics, split
+from climlab_dl.training.batches import Prepared, Samples, check_reading, shared_statistics
 from climlab_dl.training.metrics import Segmentation
+from climlab_dl.training.parts import check_shares, same_samples, split
 from climlab_dl.training.snapshots import Snapshots, StagedSnapshots
 from climlab_dl.training.statistics import Statistics
 from climlab_dl.training.variation import Variation, hemispheres
@@ -102,11 +103,7 @@ class ClimateArchive:
 
     def __post_init__(self) -> None:
         check_shares(held_out=self.held_out)
-        if self.held_out == 0:
-            raise ValueError(
-                "held_out=0: a training is measured, and its best network kept, by what is held out; choose a share "
-                "above 0, such as 1/3"
-            )
+        check_reading(memory_gigabytes=self.memory_gigabytes, workers=self.workers)
         if not 0 < self.moistened <= 1:
             raise ValueError(f"moistened={self.moistened!r} must be a share above 0 and up to 1; moisture=0 is off")
         if not 0 <= self.warp < math.inf:
@@ -121,10 +118,6 @@ class ClimateArchive:
             raise ValueError(f"channels={self.channels!r}: name each field once")
         if MASK in self.channels:
             raise ValueError(f"channels={self.channels!r}: leave {MASK!r} out, which is what the network is to find")
-        if not self.memory_gigabytes >= 0:
-            raise ValueError(f"memory_gigabytes={self.memory_gigabytes!r}: choose 0 (none) or more, 4 is usual")
-        if not (isinstance(self.workers, int) and self.workers >= 0):
-            raise ValueError(f"workers={self.workers!r}: choose a whole number of threads from 0, 2 is usual")
         if not 0 < self.stage_share <= 1:
             raise ValueError(f"stage_share={self.stage_share!r}: choose the share that a node holds, above 0 to 1")
         if self.stage_as not in ("float32", "float16"):
@@ -240,7 +233,7 @@ class ClimateArchive:
         return vary
 
     def _split(self, snapshots: xr.Dataset) -> list[range]:
-        return split(snapshots.sizes["time"], self.held_out, what="snapshots")
+        return split(snapshots.sizes["time"], self.held_out, what="snapshot")
 
 
 def _refuse_unlabelled(reader: Snapshots, statistics: Statistics, held_out: range) -> None:

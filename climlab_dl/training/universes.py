@@ -1,14 +1,22 @@
 """Simulated universes with their parameters as training data."""
 
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from climlab_dl.cosmology import volumes
 from climlab_dl.parallel import ranks
-from climlab_dl.training.batches import Prepared, Samples, check_shares, same_samples, shared_statistics, split
+from climlab_dl.training.batches import Prepared, Samples, check_reading, shared_statistics
 from climlab_dl.training.cubes import Cubes
 from climlab_dl.training.metrics import Parameters
+from climlab_dl.training.parts import check_shares, same_samples, split
+from climlab_dl.words import counted
+
+logger = logging.getLogger(__name__)
+
+_FEW = 20
+"""Universes below which a training only shows that it runs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +65,10 @@ class Universes:
 
     def __post_init__(self) -> None:
         check_shares(held_out=self.held_out, calibration=self.calibration)
+        check_reading(memory_gigabytes=self.memory_gigabytes, workers=self.workers)
+        for name, chosen in (("parameters", self.parameters), ("redshifts", self.redshifts)):
+            if isinstance(chosen, str) or (chosen is not None and not 0 < len(set(chosen)) == len(chosen)):
+                raise ValueError(f"{name}={chosen!r}: give a tuple that has each once, or None for all of the files'")
         if self.at_most is not None and self.at_most < 2:
             raise ValueError(f"at_most={self.at_most!r}: choose 2 universes or more to train on")
         if self.targets not in ("physical", "unit"):
@@ -94,6 +106,12 @@ class Universes:
                 training=training, calibration=calibration, held_out=held_out,
             )  # fmt: skip
         statistics = shared_statistics(reader, training, known)
+        if len(training) < _FEW and ranks.rank() == 0:
+            logger.warning(
+                "training on %s, holding out %d: enough to try whether all works, but what a network finds by so few "
+                "in other universes is worth nothing; a few hundred universes teach it",
+                counted(len(training), "universe"), len(held_out),
+            )  # fmt: skip
         others = [*calibration, *held_out]
         if known is None:
             with ranks.together("looking through the other universes"):
@@ -116,7 +134,7 @@ class Universes:
         )
 
     def _split(self, count: int) -> list[range]:
-        training, *others = split(count, self.calibration, self.held_out, what="universes")
+        training, *others = split(count, self.calibration, self.held_out, what="universe")
         return [training[: self.at_most], *others]
 
 

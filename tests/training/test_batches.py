@@ -7,7 +7,7 @@ import torch
 
 from climlab_dl.climate import archive, synthetic
 from climlab_dl.climate.fields import UNLABELLED
-from climlab_dl.training.batches import Order, check_shares, held_out_batches, split, training_batches
+from climlab_dl.training.batches import Order, held_out_batches, training_batches
 from climlab_dl.training.climate_archive import ClimateArchive
 from climlab_dl.training.losses import WeightedCrossEntropy
 
@@ -43,20 +43,6 @@ def test_an_epoch_of_accumulated_steps_is_as_many_as_are_whole():
     # Steps of 3 x 2 samples from 10: one an epoch.
     batches = take(order(accumulate=3), 6)
     assert [batch[0][0] for batch in batches] == [1, 1, 1, 2, 2, 2]
-
-
-def test_the_last_share_of_the_times_is_held_out():
-    assert split(60, 1 / 3, what="snapshots") == [range(40), range(40, 60)]
-    assert split(10, 0.2, 0.1, what="universes") == [range(7), range(7, 9), range(9, 10)]
-
-
-def test_shares_that_leave_nothing_are_refused():
-    with pytest.raises(ValueError, match="2 snapshots are too few to hold out 10%"):
-        split(2, 0.1, what="snapshots")
-    with pytest.raises(ValueError, match="held_out=1"):
-        check_shares(held_out=1)
-    with pytest.raises(ValueError, match=r"held_out \+ calibration = 1\.2"):
-        check_shares(held_out=0.6, calibration=0.6)
 
 
 def test_snapshots_are_normalised_with_what_is_trained_on(labelled):

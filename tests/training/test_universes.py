@@ -262,3 +262,26 @@ def test_a_copy_of_what_is_trained_on_is_not_held_out(universes, tmp_path, memor
     data = Universes(source=tmp_path, memory_gigabytes=memory_gigabytes)
     with pytest.raises(ValueError, match=r"5\.h5 has the same counts as .*1\.h5: keep one of each, lest a network be"):
         data.prepare(seed=0)
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ({"held_out": 0}, "held_out=0: a training is measured"),
+        ({"workers": -1}, "workers=-1: choose a whole number of threads"),
+        ({"memory_gigabytes": -1.0}, "memory_gigabytes=-1.0: choose 0"),
+        ({"parameters": "sigma_8"}, "parameters='sigma_8': give a tuple that has each once"),
+        ({"parameters": ("sigma_8", "sigma_8")}, "parameters=('sigma_8', 'sigma_8'): give a tuple that has each once"),
+        ({"redshifts": ()}, "redshifts=(): give a tuple that has each once"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_settings_that_cannot_be_are_refused_by_name(setting, said):
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}"):
+        Universes(source="universes", **setting)
+
+
+@pytest.mark.parametrize("at_most", [None, 5])
+def test_so_few_universes_that_they_teach_little_are_said(universes, caplog, at_most):
+    Universes(source=universes, at_most=at_most).prepare(seed=0)
+    assert caplog.messages[0].startswith(f"training on {at_most or 16} universes, holding out 4: enough to try whether")
