@@ -4,12 +4,15 @@ Lengths are in Mpc/h and wavenumbers in h/Mpc throughout the room; CAMB's ``kmax
 converted where it is called.
 """
 
-from dataclasses import dataclass, fields
+from collections.abc import Iterable
+from dataclasses import MISSING, dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+ALIASES = {"H_0": "h", "N_spec": "n_s"}
+"""Names in the CosmoFlow files of parameters that are called otherwise here; ``H_0`` is in km/s/Mpc."""
 TRANSFERS = ("eisenstein-hu", "camb")
 
 
@@ -54,16 +57,38 @@ class Cosmology:
 
     @classmethod
     def from_named(cls, parameters: "dict[str, float]") -> "Cosmology":
-        """Build from parameters under the names of the CosmoFlow files (``H_0`` in km/s/Mpc, ``N_spec`` for n_s)."""
+        """Build from parameters under the names of the CosmoFlow files (``H_0`` in km/s/Mpc, ``N_spec`` for n_s).
+
+        Raises
+        ------
+        ValueError
+            If a name is unknown, one that has no default is lacking, or a value is out of range.
+        """
         named = dict(parameters)
+        for theirs, ours in ALIASES.items():
+            if theirs in named and ours in named:
+                raise ValueError(f"{theirs} and {ours} are one parameter; give one of them")
         if "H_0" in named:
             named["h"] = named.pop("H_0") / 100
         if "N_spec" in named:
             named["n_s"] = named.pop("N_spec")
-        known = {field.name for field in fields(cls)}
-        if unknown := sorted(set(named) - known):
-            raise ValueError(f"a cosmology has no {unknown}; it has {sorted(known)} (or H_0, N_spec)")
+        if unknown := cls.unknown(named):
+            known = ", ".join(field.name for field in fields(cls))
+            raise ValueError(f"a cosmology has no {', '.join(unknown)}; it has {known} (or H_0 for h, N_spec for n_s)")
+        if lacking := cls.lacking(named):
+            raise ValueError(f"a cosmology needs {', '.join(lacking)} as well (it has {', '.join(named) or 'nothing'})")
         return cls(**named)
+
+    @classmethod
+    def unknown(cls, names: Iterable[str]) -> list[str]:
+        """Names, as in the CosmoFlow files or here, of what is no parameter of a cosmology."""
+        return sorted(set(names) - {field.name for field in fields(cls)} - set(ALIASES))
+
+    @classmethod
+    def lacking(cls, names: Iterable[str]) -> list[str]:
+        """Parameters that have no default and are not among these names, be these as in the CosmoFlow files."""
+        there = {ALIASES.get(name, name) for name in names}
+        return [field.name for field in fields(cls) if field.default is MISSING and field.name not in there]
 
 
 def eisenstein_hu(k: Array, cosmology: Cosmology) -> Array:

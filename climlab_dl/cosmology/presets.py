@@ -13,6 +13,8 @@ Ranges = Mapping[str, tuple[float, float]]
 
 # The published ranges of the CosmoFlow set of 2018 (Mathuriya et al. 2018, sec. IV).
 COSMOFLOW = {"Omega_m": (0.25, 0.35), "sigma_8": (0.78, 0.95), "n_s": (0.9, 1.0)}
+# What may be fixed where nobody asks for another value.
+_USUAL = {"Omega_m": 0.31, "sigma_8": 0.82, "n_s": 0.96}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,11 +78,22 @@ class Preset:
             raise ValueError(f"steps = {self.steps} are fewer than the redshifts {self.redshifts} need; raise steps")
         if self.transfer not in TRANSFERS:
             raise ValueError(f"transfer = {self.transfer!r} is not known; choose one of {', '.join(TRANSFERS)}")
-        for name, (low, high) in self.ranges.items():
-            if not low < high:
-                raise ValueError(f"ranges[{name!r}] = ({low}, {high}) is empty; give (lowest, highest)")
-        corner = {name: low for name, (low, _) in self.ranges.items()}
-        Cosmology.from_named({**(self.fixed or {}), **corner})
+        if not self.ranges:
+            raise ValueError(
+                "ranges is empty: name at least one parameter that varies, with (lowest, highest)"
+            )
+        for name, ends in self.ranges.items():
+            if np.shape(ends) != (2,) or not ends[0] < ends[1]:
+                raise ValueError(f"ranges[{name!r}] = {ends} is no range; give (lowest, highest)")
+        names = {*(self.fixed or {}), *self.ranges}
+        if not Cosmology.unknown(names) and (lacking := Cosmology.lacking(names)):
+            fixed = {name: _USUAL[name] for name in lacking}
+            raise ValueError(
+                f"{', '.join(lacking)} neither varies (ranges has {', '.join(self.ranges)}) nor is fixed; add a "
+                f"range, or fix it, as in dataclasses.replace(simulate.laptop(), fixed={fixed})"
+            )
+        for end in (0, 1):  # where a value cannot be, it is one of the ends
+            self.cosmology({name: ends[end] for name, ends in self.ranges.items()})
 
     def cosmology(self, parameters: Mapping[str, float]) -> Cosmology:
         """Complete the varied parameters with the fixed ones."""

@@ -98,6 +98,11 @@ def design(
         How to simulate; :func:`laptop` if None.
     sampling
         ``"sobol"`` (point i does not depend on n, so a design can be extended), ``"latin"`` or ``"uniform"``.
+
+    Raises
+    ------
+    ValueError
+        If a range is none, a parameter is unknown, or one that a cosmology needs neither varies nor is fixed.
     """
     from scipy.stats import qmc
 

@@ -1,7 +1,6 @@
 """Power spectra: of a volume beside linear theory, and those that draws of a posterior stand for."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,20 +23,15 @@ Array = NDArray[np.float64]
 # h/Mpc, from the largest waves of a small box to where the power is no longer linear; and for how many draws.
 K = np.geomspace(0.01, 1.0, 25)
 DRAWS = 600
-# Other names of the same parameters in CosmoFlow's files; of h, in km/s/Mpc.
-_ALIASES = {"n_s": "N_spec", "h": "H_0"}
 
 
 def unfixed(names: Iterable[str]) -> str:
     """Say why parameters of these names fix no spectrum, for which matter, amplitude and slope are needed."""
     there = set(names)
-    lacking = [name for name in ("Omega_m", "sigma_8", "n_s") if not {name, _ALIASES.get(name, name)} & there]
-    return _unknown(there) or (f"linear theory needs {', '.join(lacking)}" if lacking else "")
-
-
-def _unknown(names: Iterable[str]) -> str:
-    unknown = sorted(set(names) - {field.name for field in fields(Cosmology)} - set(_ALIASES.values()))
-    return f"linear theory does not know {', '.join(unknown)}" if unknown else ""
+    if unknown := Cosmology.unknown(there):
+        return f"linear theory does not know {', '.join(unknown)}"
+    lacking = Cosmology.lacking(there)
+    return f"linear theory needs {', '.join(lacking)}" if lacking else ""
 
 
 def of_draws(table: pd.DataFrame) -> Array:
@@ -139,8 +133,8 @@ def _theory(volume: "Volume") -> tuple[Callable[[Array, int], Array] | None, str
         return None, "no lines of linear theory: parameters unknown"
     if volume.redshifts is None:
         return None, "no lines of linear theory: redshifts unknown"
-    if unknown := _unknown(volume.names):
-        return None, f"no lines: {unknown}"
+    if lacking := unfixed(volume.names):
+        return None, f"no lines: {lacking}"
     cosmology = Cosmology.from_named(volume.parameters)
     grown = growth(1 / (1 + volume.redshifts), cosmology.Omega_m).D
     return lambda k, number: grown[number] ** 2 * linear_power(k, cosmology), ""

@@ -74,8 +74,12 @@ def test_impossible_universes_are_refused_by_name(change, word):
 def test_names_of_the_mlperf_files_are_understood():
     found = Cosmology.from_named({"Omega_m": 0.3, "sigma_8": 0.8, "N_spec": 0.96, "H_0": 67.0})
     assert (found.n_s, found.h) == (0.96, 0.67)
-    with pytest.raises(ValueError, match="sigma8"):
+    with pytest.raises(ValueError, match="no sigma8; it has Omega_m, sigma_8, n_s, Omega_b, h"):
         Cosmology.from_named({"Omega_m": 0.3, "sigma8": 0.8, "n_s": 0.96})
+    with pytest.raises(ValueError, match="needs sigma_8, n_s as well"):
+        Cosmology.from_named({"Omega_m": 0.3})
+    with pytest.raises(ValueError, match="N_spec and n_s are one parameter"):
+        Cosmology.from_named({"Omega_m": 0.3, "sigma_8": 0.8, "N_spec": 0.96, "n_s": 0.96})
 
 
 def test_an_unknown_transfer_function_is_refused():

@@ -31,6 +31,18 @@ def test_other_samplings_stay_in_the_ranges_given(sampling):
     assert 0.35 < found.physical.max() <= 0.4
 
 
+def test_a_design_of_too_few_or_unknown_parameters_is_refused_with_what_to_do():
+    # It ended in a TypeError of a constructor that nobody had called.
+    ranges = {"Omega_m": (0.1, 0.5), "sigma_8": (0.6, 1.0)}
+    with pytest.raises(
+        ValueError, match=r"^n_s neither varies .* dataclasses\.replace\(.*fixed=\{'n_s': 0\.96\}"
+    ):
+        simulate.design(8, ranges, preset=TINY)
+    assert simulate.design(8, ranges, preset=replace(TINY, fixed={"n_s": 0.96})).names == ("Omega_m", "sigma_8")
+    with pytest.raises(ValueError, match="a cosmology has no w_0; it has Omega_m"):
+        simulate.design(8, {**ranges, "w_0": (-1.2, -0.8)}, preset=TINY)
+
+
 def test_seeds_are_all_different():
     design = simulate.design(1000, seed=0, preset=TINY)
     assert len({design.noise_seed(i) for i in range(1000)}) == 1000
@@ -128,8 +140,11 @@ def test_a_universe_is_the_same_bit_for_bit_on_1_2_and_4_ranks(tmp_path, mpiexec
         ({"steps": 1}, "fewer than the redshifts"),
         ({"transfer": "bbks"}, "transfer"),
         ({"particles": 13}, "odd"),
-        ({"ranges": {"Omega_m": (0.4, 0.3)}}, "empty"),
-        ({"ranges": {"Omega_M": (0.2, 0.3)}}, "Omega_M"),
+        ({"ranges": {"Omega_m": (0.4, 0.3)}}, r"ranges\['Omega_m'\] = \(0.4, 0.3\) is no range"),
+        ({"ranges": {"Omega_m": 0.3}}, "is no range"),
+        ({"ranges": {}}, "ranges is empty"),
+        ({"ranges": {"Omega_M": (0.2, 0.3)}}, "a cosmology has no Omega_M"),
+        ({"ranges": {"Omega_m": (0.2, 0.3), "sigma_8": (0.5, 3.0), "n_s": (0.9, 1.0)}}, "sigma_8 = 3.0 is not in"),
         ({"voxels": 0}, "voxels"),
     ],
 )

@@ -44,6 +44,7 @@ def test_the_spectra_of_a_volume_stand_beside_linear_theory(tmp_path):
     ("told", "said"),
     [
         ({"names": ("Omega_m", "S8", "n_s")}, "no lines: linear theory does not know S8"),
+        ({"names": ("Omega_m", "sigma_8", "h")}, "no lines: linear theory needs n_s"),
         ({"physical": None}, "no lines of linear theory: parameters unknown"),
         ({"redshifts": None}, "no lines of linear theory: redshifts unknown"),
     ],
