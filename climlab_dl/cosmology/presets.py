@@ -79,9 +79,7 @@ class Preset:
         if self.transfer not in TRANSFERS:
             raise ValueError(f"transfer = {self.transfer!r} is not known; choose one of {', '.join(TRANSFERS)}")
         if not self.ranges:
-            raise ValueError(
-                "ranges is empty: name at least one parameter that varies, with (lowest, highest)"
-            )
+            raise ValueError("ranges is empty: name at least one parameter that varies, with (lowest, highest)")
         for name, ends in self.ranges.items():
             if np.shape(ends) != (2,) or not ends[0] < ends[1]:
                 raise ValueError(f"ranges[{name!r}] = {ends} is no range; give (lowest, highest)")

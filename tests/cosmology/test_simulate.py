@@ -34,9 +34,7 @@ def test_other_samplings_stay_in_the_ranges_given(sampling):
 def test_a_design_of_too_few_or_unknown_parameters_is_refused_with_what_to_do():
     # It ended in a TypeError of a constructor that nobody had called.
     ranges = {"Omega_m": (0.1, 0.5), "sigma_8": (0.6, 1.0)}
-    with pytest.raises(
-        ValueError, match=r"^n_s neither varies .* dataclasses\.replace\(.*fixed=\{'n_s': 0\.96\}"
-    ):
+    with pytest.raises(ValueError, match=r"^n_s neither varies .* dataclasses\.replace\(.*fixed=\{'n_s': 0\.96\}"):
         simulate.design(8, ranges, preset=TINY)
     assert simulate.design(8, ranges, preset=replace(TINY, fixed={"n_s": 0.96})).names == ("Omega_m", "sigma_8")
     with pytest.raises(ValueError, match="a cosmology has no w_0; it has Omega_m"):
