@@ -59,6 +59,7 @@ def _of_relation(seen: list[Volume]) -> str:
         for volume in seen
         if volume.unit is not None and volume.physical is not None and volume.names == seen[0].names
         if len(volume.unit) == len(volume.physical) == len(volume.names)
+        if np.isfinite([volume.unit, volume.physical]).all()
     ]
     if not both:
         return ""

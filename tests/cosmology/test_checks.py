@@ -93,6 +93,15 @@ def test_what_is_wrong_in_many_files_is_told_once(tmp_path):
     assert problem.endswith("(and 2 more)")
 
 
+def test_values_that_are_no_numbers_are_one_problem_not_two(tmp_path):
+    for number, unit in enumerate(np.random.default_rng(1).uniform(-1, 1, (6, 4))):
+        physical = np.full(4, np.nan) if number == 2 else 2 * unit
+        known = {"names": tuple("mnop"), "unit": unit, "physical": physical}
+        hdf5.save(made(tmp_path, number, **known), tmp_path / f"{number}.h5")
+    (problem,) = checks.check(tmp_path).problems
+    assert "2.h5: physical is nan, nan, nan, nan; expected finite numbers" in problem
+
+
 def test_copies_of_one_universe_are_a_problem(tmp_path):
     first = volumes.save(made(tmp_path), tmp_path / "a.h5")
     for name in "bcd":
