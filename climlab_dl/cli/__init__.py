@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from climlab_dl.cli import bench, climate, drawing, results, scaling, tours  # noqa: F401 (verbs announce themselves)
+from climlab_dl.cli import bench, climate, drawing, order, results, scaling, tours  # noqa: F401 (verbs announce themselves)
 from climlab_dl.cli.app import app, registry, wrong_use
 from climlab_dl.cli.batch import add_training
 from climlab_dl.cli.shell import in_shell
@@ -29,7 +29,9 @@ def main() -> None:
     if verb not in app.verbs and not verb.startswith("--tyro-"):
         wrong_use(f"there is no verb {verb!r}; there are {', '.join(sorted(app.verbs))}")
     if verb == "train" or verb.startswith("-"):  # the others need not wait for torch
-        add_training()
+        named = add_training()
+        if verb == "train":
+            order.refuse_another(sys.argv[2:], named)
     try:
         with _terminated_as_interrupted():
             try:

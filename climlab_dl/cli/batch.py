@@ -186,8 +186,8 @@ _UNNAMED = "SOURCE"
 app.verbs["train"] = "Train a named run, or a variation of it; resumes what is there."
 
 
-def add_training() -> None:
-    """Add the verb whose options are the fields of a run; they cannot be listed without importing torch."""
+def add_training() -> list[str]:
+    """Add the verb whose options are the fields of a run, and name the runs: torch is imported to list them."""
     from tyro.extras import subcommand_type_from_defaults
 
     from climlab_dl.parallel import ranks
@@ -248,6 +248,8 @@ def add_training() -> None:
         print(f"{ended} · {folder}" + (f"; next: {look}" if ended.state == "finished" else ""))
         if ended.state == "stopped":
             sys.exit(130)  # what would come next in a script is not for a network that has learnt by half
+
+    return list(named)
 
 
 def _too_few(data: "Universes") -> str:

@@ -144,7 +144,7 @@ class Report:
         if len(self.fields):
             lines += ["", *("  " + line for line in _table(self.fields).splitlines())]
         lines += [f"  ! {problem}" for problem in self.problems]
-        if len(self.fields) and not self.fields["ok"].all():
+        if len(self.fields) and not np.all(self.fields["ok"]):
             lines.append(f"  {REMEDY}")
         return "\n".join(lines)
 
