@@ -30,8 +30,11 @@ _OTHERS = (
 _NAMES = re.compile(r"names=\{'(?P<theirs>[^']*)': (?:'(?P<ours>[^']*)'|None)\}(?: to archive\.open)?")
 
 _PRESET = re.compile(r"preset=simulate\.(\w+)\(\)")
-_REDSHIFTS = re.compile(r"Universes\(redshifts=\(([^)]*?),?\)\)")
+_UNIVERSES = re.compile(
+    r"(?:(?P<open>Universes\()|(?<=: ))(?P<name>redshifts|parameters)=\((?P<all>[^)]*?),?\)(?(open)\))"
+)
 _CHANNELS = re.compile(r"ClimateArchive\(channels=\(([^)]*?),?\)\)")
+_BATCH = re.compile(r"choose batch_size=(\d+)")
 _MENDED = re.compile(r"d = xarray\.open_dataset\('FILE'.*?\.to_netcdf\('mended\.nc'\)")
 _CROP = re.compile(r"(archive\.save\(archive\.open\()source(\)\.isel\(.*?\)\), 'crop\.nc'\))")
 
@@ -54,7 +57,13 @@ def in_shell(message: str, verb: str) -> str:
     for python, shell in _OTHERS:
         message = message.replace(python, shell)
     message = _PRESET.sub(lambda match: f"--preset {match[1]}", _NAMES.sub(names, message))
-    message = _REDSHIFTS.sub(lambda match: f"--data.redshifts {match[1].replace(',', '')}", message)
-    message = _CHANNELS.sub(lambda match: f"--data.channels {match[1].replace(chr(39), '').replace(',', '')}", message)
+    message = _UNIVERSES.sub(lambda match: f"--data.{match['name']} {_words(match['all'])}", message)
+    message = _CHANNELS.sub(lambda match: f"--data.channels {_words(match[1])}", message)
+    message = _BATCH.sub(r"choose --batch-size \1", message)
     message = _MENDED.sub(r'python -c "import xarray; \g<0>"', message)
     return _CROP.sub(r'''python -c "from climlab_dl import archive; \1'FILES'\2"''', message)
+
+
+def _words(items: str) -> str:
+    """Turn the items of a tuple, as Python writes them, into words of a command."""
+    return items.replace("'", "").replace(",", "")

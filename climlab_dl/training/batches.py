@@ -167,6 +167,33 @@ class Order:
             epoch, start = epoch + 1, 0
 
 
+def steps_an_epoch(count: int, batch_size: int, accumulate: int, sharing: int) -> int:
+    """Whole steps that there are samples for.
+
+    Parameters
+    ----------
+    count
+        Samples to train on.
+    batch_size, accumulate
+        Samples per rank and batch, and batches per step.
+    sharing
+        Ranks that share the samples out.
+
+    Raises
+    ------
+    ValueError
+        If there is none.
+    """
+    steps, fitting = count // (batch_size * accumulate * sharing), count // (accumulate * sharing)
+    if not steps:
+        raise ValueError(
+            f"a step takes {batch_size * accumulate * sharing} samples (ranks {sharing} x batch_size {batch_size} x "
+            f"accumulate {accumulate}), but there are {count} to train on; "
+            + (f"choose batch_size={fitting} or less" if fitting else "take fewer ranks, or accumulate less")
+        )
+    return steps
+
+
 def training_batches(data: Prepared, order: Order, device: torch.device) -> Generator[Batch, None, None]:
     """Give (samples, targets, numbers) for this rank, without end, as :func:`read_ahead` does."""
     return read_ahead(data.training, order, workers=data.workers, device=device)

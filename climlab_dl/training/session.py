@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from climlab_dl.parallel import ranks
 from climlab_dl.parallel.allreduce import broadcast_model
 from climlab_dl.training import checkpoint, held_out, logs, resume, signals
-from climlab_dl.training.batches import Order, training_batches
+from climlab_dl.training.batches import Order, steps_an_epoch, training_batches
 from climlab_dl.training.environment import environment
 from climlab_dl.training.folder import RunFolder, State
 from climlab_dl.training.lock import Lock, locked
@@ -121,12 +121,7 @@ class Session:
         # Of the samples that this rank's group shares out: all, or its node's.
         sharing = self.data.sharing[1]
         self.shared_per_step = run.batch_size * run.accumulate * sharing
-        self.steps_per_epoch = len(self.data.training) // self.shared_per_step
-        if not self.steps_per_epoch:
-            raise ValueError(
-                f"a step takes {self.shared_per_step} samples (ranks {sharing} x batch_size {run.batch_size} x "
-                f"accumulate {run.accumulate}), but there are {len(self.data.training)} to train on; lower batch_size"
-            )
+        self.steps_per_epoch = steps_an_epoch(len(self.data.training), run.batch_size, run.accumulate, sharing)
         with ranks.together("building the network"):
             self.precision = run.precision.usable(self.device)
             self.loss = run.loss.prepare(self.data.statistics)

@@ -26,8 +26,10 @@ def test_an_epoch_is_as_many_whole_steps_as_there_are_samples_for(tiny, tmp_path
 
 
 def test_too_few_samples_for_one_step_are_refused_before_work_starts(tiny, tmp_path):
-    with pytest.raises(ValueError, match=r"a step takes 17 samples .* there are 16 to train on; lower batch_size"):
+    with pytest.raises(ValueError, match=r"a step takes 17 samples .* there are 16 to train on; choose batch_size=16"):
         list(train(tiny(batch_size=17), tmp_path))
+    with pytest.raises(ValueError, match=r"accumulate 17\), but .* take fewer ranks, or accumulate less"):
+        list(train(tiny(batch_size=1, accumulate=17), tmp_path))
     assert RunFolder(tmp_path).status()["state"] == "failed"
 
 
