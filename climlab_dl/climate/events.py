@@ -273,7 +273,7 @@ def _part(parts: Parts, row: dict[str, Any]) -> int:
 
 
 def to_csv(table: pd.DataFrame, path: str | Path) -> Path:
-    """Write a table of events as CSV, times as ISO 8601 in the calendar that they have.
+    """Write a table of events as CSV, times as ISO 8601 in the calendar that they have, numbers with nine digits.
 
     Parameters
     ----------
@@ -289,5 +289,7 @@ def to_csv(table: pd.DataFrame, path: str | Path) -> Path:
     """
     path = Path(path)
     with beside(path) as unfinished:
-        table.assign(time=[time_text(time) for time in table["time"]]).to_csv(unfinished, index=False)
+        dated = table.assign(time=[time_text(time) for time in table["time"]])
+        # Nine digits are what the single precision of the fields needs to come back as it was; -88.0 stays no integer.
+        dated.to_csv(unfinished, index=False, float_format=lambda value: repr(float(f"{value:.9g}")))
     return path

@@ -1,6 +1,7 @@
 """Events as tables and outlines in files."""
 
 import json
+import re
 from typing import Any
 
 import pandas as pd
@@ -21,7 +22,12 @@ def test_a_csv_file_comes_back_as_the_table(weather, tmp_path, calendar):
     assert back["time"].iloc[0] == "2001-02-26T00:00:00"
     numbers = table.select_dtypes("number").columns
     pd.testing.assert_frame_equal(back[numbers], table[numbers], check_dtype=False)
+    exact = table.select_dtypes(float).columns
+    pd.testing.assert_frame_equal(back[exact], table[exact], check_dtype=False, rtol=5e-9)
     assert [p.name for p in tmp_path.iterdir()] == ["events.csv"]
+    # No number has more digits than it means, and none of the nine is lost.
+    numerals = re.findall(r"(?<=,)-?([\d.]+)(?=[,\n])", path.read_text())
+    assert max(len(one.replace(".", "").lstrip("0")) for one in numerals) <= 9
 
 
 def test_the_north_atlantic_comes_back_from_a_csv_file_and_missing_numbers_stay_missing(tmp_path):
