@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _KINDS = {"iou": "held-out IoU", "mae": "held-out error / error of their mean"}
+_NOTHING = {"iou": "dashed: nothing found anywhere", "mae": "dashed: always their mean"}
+"""What a line is called that knows nothing, by the kind of the metric."""
 _UNDRAWN = ("iou_per_sample",)
 _COLORS = {**CLASS_COLORS, "background": "#8c8c8c", "mean": "#1b4f8a"}
 
@@ -165,6 +167,8 @@ def _finish(axes: "Axes", labels: list[tuple[float, str, str]], end: int, kind: 
         axes.set_ylim(0, min(2.0, axes.get_ylim()[1]))
     else:
         axes.set_ylim(0, 1)
+    if any(line.get_linestyle() == "--" for line in axes.lines):
+        axes.set_title(_NOTHING[kind], loc="left", fontsize=8, color="#606060")
     _label_ends(axes, labels, end)
 
 

@@ -81,6 +81,12 @@ def test_the_score_of_an_all_background_mask_is_dashed() -> None:
     _, right = curves(segmentation()).axes
     (dashed,) = [line for line in right.lines if line.get_linestyle() == "--"]
     np.testing.assert_allclose(y_of(dashed), [0.33, 0.33])
+    assert right.get_title("left") == "dashed: nothing found anywhere"
+
+
+def test_nothing_is_called_dashed_where_no_line_is() -> None:
+    _, right = curves(segmentation().drop(columns="baseline_iou_mean")).axes
+    assert right.get_title("left") == ""
 
 
 def test_errors_are_shares_of_the_priors_and_a_negative_loss_is_on_a_linear_axis() -> None:
@@ -89,6 +95,7 @@ def test_errors_are_shares_of_the_priors_and_a_negative_loss_is_on_a_linear_axis
     # 0.04 / 0.08 and 0.02 / 0.08; dashed at 1 is the prior.
     np.testing.assert_allclose(y_of(right.lines[0]), [0.5, 0.25])
     np.testing.assert_allclose(y_of(right.lines[1]), [1.0, 1.0])
+    assert right.get_title("left") == "dashed: always their mean"
     assert [text.get_text() for text in right.texts] == ["Ωₘ 0.25 (0.020 of 0.080)"]
 
 
