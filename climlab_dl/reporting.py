@@ -16,6 +16,7 @@ from climlab_dl.plot.curves import curves
 from climlab_dl.plot.held_out import held_out
 from climlab_dl.plot.parameters import label
 from climlab_dl.plot.static import static
+from climlab_dl.plot.styles import date
 from climlab_dl.plot.tables import SHOWN, number
 from climlab_dl.words import counted
 
@@ -108,10 +109,18 @@ def _detections(folder: Path, described: dict[str, Any], snapshots: int) -> list
         figure = static(fields, found.mask, truth, channel=detector.channels[0], time=step)
         parts += [f"<h2>{name} snapshot: mean IoU {each[step]:.3f}</h2>", _picture(figure, f"{name} snapshot")]
     parts += ["<h2>Reliability</h2>", _picture(diagrams.reliability(table), "reliability diagram"), _brier(table)]
-    columns = [name for name in ("time", *SHOWN) if name in storms]
-    shown = storms.sort_values("area_km2", ascending=False).head(20)[columns]
-    listed = shown.to_html(index=False, float_format=number)
-    return [*parts, f"<h2>Largest of {counted(len(storms), 'event')}</h2>", listed]
+    return [*parts, f"<h2>Largest of {counted(len(storms), 'event')}</h2>", _largest(storms)]
+
+
+def _largest(storms: pd.DataFrame) -> str:
+    """List the largest storms under the headings that the map has, in a frame that scrolls where a page is narrow."""
+    largest = storms.sort_values("area_km2", ascending=False).head(20)
+    columns: dict[str, Any] = {"time": [date(time) for time in largest["time"]]} if "time" in largest else {}
+    for name, (heading, decimals, factor) in SHOWN.items():
+        if name in largest:
+            columns[heading] = largest[name].tolist() if decimals is None else (largest[name] * factor).tolist()
+    listed = pd.DataFrame(columns).to_html(index=False, float_format=number)
+    return f'<div style="overflow-x: auto">{listed}</div>'
 
 
 def _errors(seen: "xr.Dataset") -> str:
@@ -154,8 +163,9 @@ _PAGE = """<!DOCTYPE html>
 <head><meta charset="utf-8"><title>{title}</title>
 <style>
 body {{ font: 15px/1.45 system-ui, sans-serif; max-width: 62em; margin: 2em auto; padding: 0 1em; color: #222; }}
-table {{ border-collapse: collapse; font-size: 13px; }}
-td, th {{ padding: 0.2em 0.7em; border: 0; border-bottom: 1px solid #ddd; text-align: right; }}
+table {{ border-collapse: collapse; border: 0; font-size: 13px; }}
+td, th {{ padding: 0.2em 0.6em; border: 0; border-bottom: 1px solid #ddd; text-align: right; }}
+td {{ white-space: nowrap; }}
 img {{ max-width: 100%; }}
 summary {{ font-size: 1.5em; font-weight: bold; margin: 0.8em 0; cursor: pointer; }}
 pre {{ background: #f6f6f6; padding: 1em; overflow-x: auto; font-size: 12px; }}

@@ -42,6 +42,10 @@ def test_a_report_has_scores_curves_maps_reliability_storms_and_the_run(tmp_path
     # Areas of storms in full, not as 1.06e+06.
     assert re.search(r"<td>\d{1,3},\d{3}(,\d{3})?</td>", page)
     assert "e+0" not in page.split("Largest of")[1].split("<h2>")[0]
+    # A time is on one line, under the headings that the map has.
+    assert "td { white-space: nowrap; }" in page
+    assert re.search(r"<td>\d{4}-\d\d-\d\d \d\d:\d\d UTC</td>", page)
+    assert "<th>area 10³ km²</th>" in page
     assert re.findall(r"(?:src|href)=\"(?!data:)", page) == []
 
 

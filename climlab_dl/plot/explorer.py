@@ -243,7 +243,7 @@ class Explorer:
             controls.channel.js_on_change("value", draw)
         above = row(controls.channel, controls.slider, controls.play)
         under = widgets.below(controls, here.kinds if masked else [], compared, self._note())
-        table = [] if storms is None else [storms.table]
+        table = [] if storms is None else [*storms.hint, storms.table]
         # Answers stand beside the map where the page is wide enough, else below it.
         beside = row(column(above, figure, under), asked, styles={"flex-wrap": "wrap"}, sizing_mode="stretch_width")
         return column(beside, *table, sizing_mode="stretch_width")

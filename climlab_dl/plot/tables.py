@@ -10,7 +10,7 @@ from climlab_dl.plot import styles
 from climlab_dl.plot.canvas import Canvas
 
 if TYPE_CHECKING:
-    from bokeh.models import ColumnDataSource, DataTable
+    from bokeh.models import ColumnDataSource, DataTable, Div
 
 # Columns of `events.find` that are shown, with their heading, decimals and factor.
 SHOWN = {
@@ -36,11 +36,12 @@ ZOOM = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Storms:
-    """Every row, the rows of the time shown, and the table of the latter."""
+    """Every row, the rows of the time shown, the table of the latter, and what is said where it has to be scrolled."""
 
     rows: "ColumnDataSource"
     here: "ColumnDataSource"
     table: "DataTable"
+    hint: "list[Div]"
 
 
 def number(value: float) -> str:
@@ -61,7 +62,7 @@ def storms(table: pd.DataFrame, dates: list[str], canvas: Canvas, figure: Any) -
         The map.
     """
     import cartopy.crs as ccrs
-    from bokeh.models import ColumnDataSource, DataTable, NumberFormatter, TableColumn
+    from bokeh.models import ColumnDataSource, DataTable, Div, NumberFormatter, TableColumn
 
     from climlab_dl.plot.widgets import script
 
@@ -98,7 +99,11 @@ def storms(table: pd.DataFrame, dates: list[str], canvas: Canvas, figure: Any) -
             column.formatter = NumberFormatter(format=f"0.{'0' * decimals}" if decimals else "0")
         shown.append(column)
     # All storms of a time in whole rows, or as many as a screen has room for.
-    most = min(MOST_ROWS, int(np.bincount(step[step >= 0], minlength=1).max()))
+    busiest = int(np.bincount(step[step >= 0], minlength=1).max())
+    most = min(MOST_ROWS, busiest)
+    # Not every system shows the bar of what can be scrolled.
+    text = f"Up to {busiest} storms at a time; scroll the table for those beyond {MOST_ROWS}."
+    hint = [Div(text=text, styles={"color": "#606060"})] if busiest > most else []
     shown_here = DataTable(
         source=here,
         columns=shown,
@@ -108,4 +113,4 @@ def storms(table: pd.DataFrame, dates: list[str], canvas: Canvas, figure: Any) -
         index_position=None,
         reorderable=False,
     )
-    return Storms(rows=rows, here=here, table=shown_here)
+    return Storms(rows=rows, here=here, table=shown_here, hint=hint)
