@@ -84,7 +84,7 @@ def save(drawn: Any, path: str | Path, *, title: str = "") -> Path:
     # HoloViews sizes the frames of its panels, where Bokeh expects sizes of the panels.
     with silenced(FIXED_SIZING_MODE), _inlining_styles():
         panel_save(
-            pn.pane.HoloViews(drawn, center=True, widget_location=SLIDERS),
+            pn.pane.HoloViews(drawn, center=False, widget_location=SLIDERS),
             page,  # pyright: ignore[reportArgumentType]  (its type parameter is unbound)
             embed=True,
             resources=INLINE,

@@ -70,6 +70,8 @@ def test_the_page_of_a_corner_refers_to_nothing_outside_it(draws, tmp_path):
     assert page.title == "seen & kept"
     assert page.said == "Interactive figure, Ωₘ, p(Ωₘ), σ₈, p(σ₈)"
     assert [path.name for path in tmp_path.iterdir()] == ["seen & kept.html"]
+    # It begins at the left, as the page of a map, and not behind an empty quarter.
+    assert '"name":"Spacer"' not in (tmp_path / "seen & kept.html").read_text()
 
 
 def test_the_page_of_a_volume_refers_to_nothing_outside_it_and_holds_all_redshifts(tmp_path, capsys):
