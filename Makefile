@@ -34,8 +34,11 @@ docs: .venv/installed
 
 .venv/installed: pyproject.toml constraints.txt
 	@echo "Installing into .venv: about 3 GB, which takes some minutes."
+	@echo "1/2 an empty environment"
 	$(PYTHON) -m venv .venv
+	@echo "2/2 the packages, which takes the minutes and says nothing where its output goes to a file"
 	$(BIN)/python -m pip install --quiet --progress-bar on --constraint constraints.txt --editable ".[dev]"
+	@echo "Installed."
 	touch $@
 
 clean:
