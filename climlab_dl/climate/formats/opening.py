@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import h5py
 import netCDF4
+import numpy as np
 import xarray as xr
 from xarray.backends import CachingFileManager, NetCDF4DataStore
 from xarray.backends.netCDF4_ import NETCDF4_PYTHON_LOCK
@@ -67,10 +68,39 @@ def datasets(path: Path, kind: Kind) -> list[xr.Dataset]:
         if kind == "grib":
             return _grib(path, options)
         try:
-            return [xr.open_dataset(path if kind == "zarr" else _store(path), engine=_ENGINES[kind], **options)]
+            opened = xr.open_dataset(path if kind == "zarr" else _store(path), engine=_ENGINES[kind], **options)
+            return [_with_fills_of_their_type(opened, path, kind, options)]
         except OSError as error:
             # HDF5 that h5py could open without a lock is sound, so it is the lock.
             raise (_locked(path, error) if kind == "hdf5" else unreadable(path, error)) from None
+
+
+def _with_fills_of_their_type(opened: xr.Dataset, path: Path, kind: Kind, options: dict[str, Any]) -> xr.Dataset:
+    """Open once more where a fill value is told in double precision, as some programs do, of numbers in single.
+
+    Of 1e20 the two differ, and xarray compares them as they are.
+    """
+    fills = [
+        (name, what, dtype)
+        for name, variable in opened.variables.items()
+        if (dtype := np.dtype(variable.encoding.get("dtype", variable.dtype))).kind == "f"
+        for what in ("missing_value", "_FillValue")
+        if _differs(variable.encoding.get(what), dtype)
+    ]
+    if not fills:
+        return opened
+    opened.close()
+    raw = xr.open_dataset(path if kind == "zarr" else _store(path), engine=_ENGINES[kind], **options, decode_cf=False)
+    for name, what, dtype in fills:
+        raw[name].attrs[what] = np.asarray(raw[name].attrs[what]).astype(dtype)[()]
+    return xr.decode_cf(raw, decode_times=False)
+
+
+def _differs(fill: Any, dtype: np.dtype) -> bool:
+    """Whether a number is another one in a type; nothing, text and NaN are not."""
+    value = np.asarray(fill)
+    with np.errstate(over="ignore"):
+        return value.dtype.kind == "f" and bool(((value == value) & (value != value.astype(dtype))).any())
 
 
 @contextmanager

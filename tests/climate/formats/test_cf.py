@@ -275,6 +275,22 @@ def test_katrina_of_wrf_is_put_together_from_its_parts(shared, tmp_path):
     assert not {"TMQ", "T200", "IVT"} & set(fields)
 
 
+@pytest.mark.parametrize(("form", "compressed"), [("NETCDF4", False), ("NETCDF4", True), ("NETCDF3_CLASSIC", False)])
+def test_a_fill_value_in_double_is_that_of_numbers_in_single(fields, tmp_path, form, compressed):
+    # As MATLAB and NCL write it: 1e20 in single precision is 1.00000002004e20 in double.
+    encoding = {name: {"_FillValue": None} | ({"zlib": True} if compressed else {}) for name in fields}
+    fields.to_netcdf(tmp_path / "a.nc", format=form, engine="netcdf4", encoding=encoding)
+    with netCDF4.Dataset(tmp_path / "a.nc", "a") as file:
+        file.set_auto_mask(False)
+        file["TMQ"][:, :2] = np.float32(1e20)
+        file["TMQ"].setncattr("missing_value", np.float64(1e20))
+    opened = archive.open(tmp_path / "a.nc")
+    missing = np.isnan(opened.TMQ.values)
+    assert missing[:, :2].all()
+    assert not missing[:, 2:].any()
+    xr.testing.assert_equal(opened.drop_vars("TMQ"), fields.drop_vars("TMQ"))
+
+
 def test_files_are_closed_after_opening(fields, tmp_path):
     archive.save(fields, tmp_path / "a.nc")
     archive.open(tmp_path / "a.nc")
