@@ -83,13 +83,15 @@ def _detections(folder: Path, described: dict[str, Any], snapshots: int) -> list
     from climlab_dl.inference.evaluation import evaluate
     from climlab_dl.inference.reliability import reliability
     from climlab_dl.plot import diagrams
+    from climlab_dl.training import checkpoint
     from climlab_dl.training.climate_archive import ClimateArchive
+    from climlab_dl.training.folder import checkpoint_of
     from climlab_dl.training.run import Run
 
     detector = Detector.load(folder)
     data = Run.from_json(json.dumps(described)).data
     assert isinstance(data, ClimateArchive)
-    fields = data.held_out_snapshots()
+    fields = data.held_out_snapshots(checkpoint.load(checkpoint_of(folder))["statistics"])
     there = fields.sizes["time"]
     fields = fields.isel(time=np.unique(np.linspace(0, there - 1, min(snapshots, there)).round().astype(int)))
     found = detect(detector, fields).compute()

@@ -47,6 +47,11 @@ def test_a_report_has_scores_curves_maps_reliability_storms_and_the_run(tmp_path
     assert re.search(r"<td>\d{4}-\d\d-\d\d \d\d:\d\d UTC</td>", page)
     assert "<th>area 10³ km²</th>" in page
     assert re.findall(r"(?:src|href)=\"(?!data:)", page) == []
+    # An archive that has grown holds out what was trained on.
+    archive.save(synthetic.atmosphere(times=9, shape=(32, 64), seed=0), tmp_path / "fields.nc")
+    with pytest.raises(ValueError, match=r"fields\.nc has not the samples that this training began with"):
+        report(tmp_path / "run")
+    assert path.read_text() == page
 
 
 def test_a_report_of_universes_shows_estimated_and_true_parameters(tmp_path):

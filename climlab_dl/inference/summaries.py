@@ -51,6 +51,8 @@ class Summaries:
         The checkpoints.
     training
         What is known of the volumes that it was trained on.
+    samples
+        How many there were in each part, from which to which; nothing where the checkpoint does not say.
     head
         Ridge regression on the networks' features in the place of their dense parts; see :meth:`refitted`.
     """
@@ -67,6 +69,7 @@ class Summaries:
     precision: Precision = field(default=Precision(), repr=False)
     sources: tuple[Path, ...]
     training: Training = field(default=Training(), repr=False)
+    samples: Mapping[str, str] | None = field(default=None, repr=False)
     head: Ridge | None = field(default=None, repr=False)
 
     @classmethod
@@ -93,7 +96,7 @@ class Summaries:
             raise ValueError(f"symmetries = {symmetries}; a cube has 48, so choose 1 to 48")
         first, *others = [cls._load(each, symmetries, device, allow) for each in (path, *more)]
         for other in others:
-            if other.run.data != first.run.data or other.names != first.names:
+            if (other.run.data, other.names, other.samples) != (first.run.data, first.names, first.samples):
                 raise ValueError(
                     f"{other.source} and {first.source} were not trained on the same universes and parameters, so that "
                     "one's held-out universes may be the other's training; train an ensemble with runs that differ in "
@@ -136,6 +139,7 @@ class Summaries:
             precision=run.precision.usable(torch.device(device)),
             sources=(path,),
             training=Training.of(facts, getattr(run.data, "redshifts", None)),
+            samples=facts.get("samples"),
         )
 
     def _repr_html_(self) -> str:
@@ -202,9 +206,15 @@ class Summaries:
         return bool(differences or readings)
 
     def universes(self) -> dict[str, list[Path]]:
-        """Files that the network trained on and not; nothing is known of them where it learnt from other data."""
-        data = self.run.data
-        return data.files() if isinstance(data, Universes) else {"training": [], "calibration": [], "held_out": []}
+        """Files that the network trained on and not; nothing is known of them where it learnt from other data.
+
+        Raises
+        ------
+        ValueError
+            If there are other universes now than when the training began.
+        """
+        data, known = self.run.data, {} if self.samples is None else {"samples": self.samples}
+        return data.files(known) if isinstance(data, Universes) else {"training": [], "calibration": [], "held_out": []}
 
     def warn_of_learnt(self, sources: Iterable[Path]) -> None:
         """Say in the log if the network was trained on one of these files."""

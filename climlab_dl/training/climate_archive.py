@@ -22,7 +22,7 @@ from climlab_dl.parallel.staging import stage
 from climlab_dl.training.batches import Prepared, Samples, check_reading, shared_statistics
 from climlab_dl.training.metrics import Segmentation
 from climlab_dl.training.parts import check_shares, same_samples, split
-from climlab_dl.training.snapshots import Snapshots, StagedSnapshots
+from climlab_dl.training.snapshots import Snapshots, StagedSnapshots, time_of
 from climlab_dl.training.statistics import Statistics
 from climlab_dl.training.variation import Variation, hemispheres
 from climlab_dl.words import counted
@@ -123,10 +123,21 @@ class ClimateArchive:
         if self.stage_as not in ("float32", "float16"):
             raise ValueError(f"stage_as={self.stage_as!r}: choose 'float32' or 'float16'")
 
-    def held_out_snapshots(self) -> xr.Dataset:
-        """Open the held-out part of the archive, with its masks."""
+    def held_out_snapshots(self, known: dict[str, Any] | None = None) -> xr.Dataset:
+        """Open the held-out part of the archive, with its masks.
+
+        Parameters
+        ----------
+        known
+            The statistics of a checkpoint: snapshots other than it began with are refused.
+
+        Raises
+        ------
+        ValueError
+            If they are others.
+        """
         snapshots = archive.open(self.source, names=self.names)
-        held_out = self._split(snapshots)[1]
+        held_out = self._split(snapshots, known)[0]["held_out"]
         return snapshots.isel(time=slice(held_out.start, held_out.stop))
 
     def prepare(self, seed: int, known: dict[str, Any] | None = None) -> Prepared:
@@ -151,8 +162,8 @@ class ClimateArchive:
             reader = Snapshots(
                 self.source, self.channels, 0 if self.stage_to else self.memory_gigabytes, names=self.names
             )
-            training, held_out = self._split(reader.snapshots)
-            samples = same_samples(known, self.source, reader.time, training=training, held_out=held_out)
+            parts, samples = self._split(reader.snapshots, known)
+            training, held_out = parts.values()
         if len(training) < _FEW and ranks.rank() == 0:
             logger.warning(
                 "training on %s, holding out %d: enough to try whether all works, but masks that a network finds by so "
@@ -232,8 +243,11 @@ class ClimateArchive:
             )
         return vary
 
-    def _split(self, snapshots: xr.Dataset) -> list[range]:
-        return split(snapshots.sizes["time"], self.held_out, what="snapshot")
+    def _split(self, snapshots: xr.Dataset, known: dict[str, Any] | None) -> tuple[dict[str, range], dict[str, str]]:
+        """Which snapshots each part has, and what `same_samples` says of that."""
+        training, held_out = split(snapshots.sizes["time"], self.held_out, what="snapshot")
+        parts = {"training": training, "held_out": held_out}
+        return parts, same_samples(known, self.source, lambda number: time_of(snapshots, number), **parts)
 
 
 def _refuse_unlabelled(reader: Snapshots, statistics: Statistics, held_out: range) -> None:

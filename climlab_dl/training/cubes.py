@@ -11,6 +11,7 @@ import torch
 from climlab_dl.cosmology import faults, volumes
 from climlab_dl.cosmology.volumes import Volume
 from climlab_dl.parallel import ranks
+from climlab_dl.training.parts import refuse_apart
 from climlab_dl.training.statistics import Statistics, merged
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class Cubes:
         ------
         ValueError
             If a parameter is the same in all that is trained on, scaled and physical ones are not of one
-            prior, or volumes are copies of one another.
+            prior, parameters lie elsewhere in the others, or volumes are copies of one another.
         """
         table = np.zeros((len(self.paths), 2 * len(self.parameters) + len(self.channels)))
         digests = torch.zeros(len(self.paths), dtype=torch.int64)
@@ -80,6 +81,8 @@ class Cubes:
         both = [index for index in looked if np.isfinite(unit[index]).all()]
         if fault := faults.of_relation(unit[both], physical[both], self.parameters):
             raise ValueError(f"{self.paths[0].parent}: {fault}")
+        if others:
+            refuse_apart(physical[training], physical[others], self.parameters)
         low, high = self._ends(unit[training], physical[training])
         return {
             "target_mean": torch.from_numpy((low + high) / 2),

@@ -180,18 +180,25 @@ class RunFolder:
 
     # Writing: rank 0, and the launcher before any rank runs.
 
-    def begin(self, run_json: str, steps: int = 0) -> None:
+    def begin(self, run_json: str, steps: int = 0) -> int:
         """Make the folder, describe the run and say "starting"; a stop asked of an earlier training is forgotten.
 
         The launcher calls it before it starts ranks. Rank 0 calls it again, and a stop that was asked for in between
         is kept.
+
+        Returns
+        -------
+        int
+            The step of the latest checkpoint; 0 where there is none.
         """
         self.make()
         if not (self._status.exists() and self.status()["state"] == "starting"):
             self.clear_stop()
         write_text(self.run_json, run_json)
         latest = self.latest()
-        self.write_status("starting", step=int(latest.stem[5:]) if latest else 0, steps=steps)
+        step = int(latest.stem[5:]) if latest else 0
+        self.write_status("starting", step=step, steps=steps)
+        return step
 
     def make(self) -> None:
         """Make the folder; an OSError says why it cannot be written to."""

@@ -1,7 +1,9 @@
 """Which samples are trained on and which are not: shares of them all, in their order, the same at every start."""
 
 import itertools
-from collections.abc import Callable
+import math
+import zlib
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -68,15 +70,20 @@ def same_samples(
     ValueError
         Saying what the samples were, and what they are.
     """
-    now = {part: f"{len(some)} from {name(some[0])} to {name(some[-1])}" for part, some in parts.items() if some}
+    now = {part: _told([name(number) for number in some]) for part, some in parts.items() if some}
     then = (known or {}).get("samples", now)  # checkpoints of before there was this do not say
     if then != now:
         changes = [f"{part}: {then.get(part, 'none')}; now {now.get(part, 'none')}" for part in {**then, **now}]
         raise ValueError(
             f"{source} has not the samples that this training began with ({'. '.join(changes)}). To go on would score "
-            "the network by what it was trained on: put them back, or train on these in another folder"
+            "a network by what it was trained on: put them back, or train on these in another folder"
         )
     return now
+
+
+def _told(names: list[str]) -> str:
+    between = zlib.crc32("\n".join(names).encode())
+    return f"{len(names)} from {names[0]} to {names[-1]} (all their names: {between:08x})"
 
 
 def check_shares(**shares: float) -> None:
@@ -97,3 +104,32 @@ def check_shares(**shares: float) -> None:
         )
     if sum(shares.values()) >= 1:
         raise ValueError(f"{' + '.join(shares)} = {sum(shares.values()):g} leaves nothing to train on; lower them")
+
+
+def refuse_apart(training: np.ndarray, others: np.ndarray, names: Sequence[str]) -> None:
+    """Refuse to score a network, or to learn how it errs, where parameters are other ones than it was trained on.
+
+    Parameters
+    ----------
+    training, others
+        Parameters of the universes that are trained on and of those that are not (universes, parameters).
+    names
+        Of the parameters.
+
+    Raises
+    ------
+    ValueError
+        If their means lie further apart than five times what chance makes of so many, or all of the one beyond all of
+        the other where chance does so to one set in ten thousand.
+    """
+    spread = np.concatenate([training, others]).std(axis=0) * np.sqrt(1 / len(training) + 1 / len(others))
+    rare = math.comb(len(training) + len(others), len(others)) > 2e4
+    for number, name in enumerate(names):
+        ours, theirs = training[:, number], others[:, number]
+        beyond = ours.max() < theirs.min() or theirs.max() < ours.min()
+        if (rare and beyond) or abs(ours.mean() - theirs.mean()) > 5 * spread[number]:
+            raise ValueError(
+                f"{name} is {ours.min():.4g} to {ours.max():.4g} in the universes to train on, and {theirs.min():.4g} "
+                f"to {theirs.max():.4g} in the others, for the files' names are in its order. Split them at random, "
+                "with Universes(shuffle=True)"
+            )

@@ -102,7 +102,7 @@ class Session:
                 if not has_steps_left(self.run, self.folder):
                     self.ending = "finished"
                 else:
-                    self.folder.begin(self.described, self.steps)
+                    self.step = self.folder.begin(self.described, self.steps)
                     self.folder.write_environment(environment(self.run.seed))
                     self._logs = logs.start(self.run.logs, self.folder.path)
         if ranks.broadcast_text(self.ending or "", "steps left"):

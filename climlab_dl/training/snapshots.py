@@ -103,11 +103,7 @@ class Snapshots:
 
     def describe(self, index: int) -> str:
         """Say the time and the archive."""
-        return f"{self.time(index)} of {self.source}"
-
-    def time(self, index: int) -> str:
-        """Say the time of a snapshot, to the minute."""
-        return str(self.snapshots["time"].values[index])[:16]
+        return f"{time_of(self.snapshots, index)} of {self.source}"
 
     def _normalise(self, fields: np.ndarray, mask: np.ndarray) -> None:
         for field, mean, std in zip(fields, self.mean[:, 0, 0], self.std[:, 0, 0], strict=True):
@@ -133,8 +129,8 @@ class Snapshots:
             missing = np.isnan(out)
             for number in np.flatnonzero(missing.all(axis=(1, 2))):
                 raise ValueError(
-                    f"{self.channels[number]} at {self.time(index)} in {self.source} has no value at all; leave the "
-                    "snapshot or the field out"
+                    f"{self.channels[number]} at {time_of(self.snapshots, index)} in {self.source} has no value at "
+                    "all; leave the snapshot or the field out"
                 )
             mask = np.where(missing.any(axis=0), UNLABELLED, mask).astype(np.int8)
         return mask
@@ -169,6 +165,11 @@ class StagedSnapshots:
     def describe(self, index: int) -> str:
         """Say the time and the archive."""
         return self.snapshots.describe(self.training[index])
+
+
+def time_of(snapshots: xr.Dataset, index: int) -> str:
+    """Say the time of a snapshot, to the minute, alike in all calendars."""
+    return str(snapshots["time"].values[index])[:16].replace(" ", "T")
 
 
 def _opened(

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from climlab_dl.cosmology import volumes
 from climlab_dl.parallel import ranks
 from climlab_dl.training.batches import Prepared, Samples, check_reading, shared_statistics
@@ -35,6 +37,8 @@ class Universes:
         Share of the universes that neither network nor posterior learns from: scores are of these.
     calibration
         Share of the universes that the network never trains on, from which a posterior learns how it errs.
+    shuffle
+        Split them at random, the same at every start, rather than in the order of their names.
     at_most
         Train on the first so many of the others only, for a learning curve with one held-out part.
     log1p
@@ -57,6 +61,7 @@ class Universes:
     held_out: float = 0.2
     calibration: float = 0.0
     at_most: int | None = None
+    shuffle: bool = False
     log1p: bool = True
     targets: Literal["physical", "unit"] = "physical"
     symmetries: bool = True
@@ -74,11 +79,21 @@ class Universes:
         if self.targets not in ("physical", "unit"):
             raise ValueError(f"targets={self.targets!r}: choose 'physical' or 'unit'")
 
-    def files(self) -> dict[str, list[Path]]:
-        """Paths of the ``"training"``, ``"calibration"`` and ``"held_out"`` universes."""
-        found = volumes.files(self.source)
-        names = ("training", "calibration", "held_out")
-        return {name: [found[i] for i in part] for name, part in zip(names, self._split(len(found)), strict=True)}
+    def files(self, known: dict[str, Any] | None = None) -> dict[str, list[Path]]:
+        """Paths of the ``"training"``, ``"calibration"`` and ``"held_out"`` universes.
+
+        Parameters
+        ----------
+        known
+            The statistics of a checkpoint: universes other than it began with are refused.
+
+        Raises
+        ------
+        ValueError
+            If they are others.
+        """
+        found, parts, _ = self._split(known)
+        return {name: [found[i] for i in part] for name, part in parts.items()}
 
     def prepare(self, seed: int, known: dict[str, Any] | None = None) -> Prepared:
         """Find the universes, split them and find their statistics; every rank calls this.
@@ -95,16 +110,14 @@ class Universes:
         ValueError
             If a file holds no volume with parameters, what cannot be counts, or a volume of another kind than the
             others: of another size, box, order of redshifts or parameters, or periodic where they are not; if
-            a parameter is the same in all that is trained on, or ``unitPar`` and ``physPar`` are not of one prior;
+            a parameter is the same in all that is trained on, lies elsewhere in what is not, or ``unitPar`` and
+            ``physPar`` are not of one prior;
             if files are copies of one another.
         """
         with ranks.together("opening the universes"):
-            reader = Cubes(volumes.files(self.source), self)
-            training, calibration, held_out = self._split(len(reader.paths))
-            samples = same_samples(
-                known, self.source, lambda index: reader.paths[index].name,
-                training=training, calibration=calibration, held_out=held_out,
-            )  # fmt: skip
+            found, parts, samples = self._split(known)
+            reader = Cubes(found, self)
+            training, calibration, held_out = parts.values()
         statistics = shared_statistics(reader, training, known)
         if len(training) < _FEW and ranks.rank() == 0:
             logger.warning(
@@ -133,9 +146,14 @@ class Universes:
             workers=0 if reader.in_memory else self.workers,
         )
 
-    def _split(self, count: int) -> list[range]:
-        training, *others = split(count, self.calibration, self.held_out, what="universe")
-        return [training[: self.at_most], *others]
+    def _split(self, known: dict[str, Any] | None) -> tuple[list[Path], dict[str, range], dict[str, str]]:
+        """Files, which of them each part has, and what `same_samples` says of that."""
+        found = volumes.files(self.source)
+        if self.shuffle:
+            found = [found[i] for i in np.random.default_rng(0).permutation(len(found))]
+        training, calibration, held_out = split(len(found), self.calibration, self.held_out, what="universe")
+        parts = {"training": training[: self.at_most], "calibration": calibration, "held_out": held_out}
+        return found, parts, same_samples(known, self.source, lambda i: found[i].name, **parts)
 
 
 __all__ = ["Universes"]

@@ -1,3 +1,4 @@
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -111,7 +112,9 @@ def test_what_does_not_fit_is_refused_in_words(fitted, trained, tmp_path):
         posterior.fit(trained[0], method="spline")  # type: ignore[arg-type]
     with pytest.raises(FileNotFoundError):
         posterior.fit(tmp_path / "nothing")
-    with pytest.raises(ValueError, match="too few calibration universes for 2 parameters .*: found 1; give at least 7"):
+    with pytest.raises(
+        ValueError, match=r"too few calibration universes for 2 .*: found 1; give at least 7"
+    ):
         posterior.fit(trained[0], calibration=[volume])
 
 
@@ -189,9 +192,22 @@ def test_universes_without_scaled_parameters_say_so_or_are_scaled_by_the_prior(f
 @pytest.mark.slow
 def test_a_run_without_a_calibration_split_says_what_to_do(trained):
     network = Summaries.load(trained[0])
-    bare = replace(network, run=replace(network.run, data=replace(network.run.data, calibration=0.0)))
+    bare = replace(network, run=replace(network.run, data=replace(network.run.data, calibration=0.0)), samples=None)
     with pytest.raises(ValueError, match=r"Universes\(calibration=0\.2\)"):
         posterior.fit(bare)
+
+
+@pytest.mark.slow
+def test_universes_that_came_since_the_training_are_no_reason_to_calibrate_on_what_it_learnt(trained, tmp_path):
+    folder, run = trained
+    mine = shutil.copytree(str(run.data.source), tmp_path / "mine")
+    network = replace(Summaries.load(folder), run=replace(run, data=replace(run.data, source=mine)))
+    there = network.universes()["calibration"]
+    (mine / "universe_a.h5").write_bytes((mine / "universe_00000.h5").read_bytes())
+    with pytest.raises(ValueError, match="mine has not the samples that this training began with"):
+        posterior.fit(network)
+    (mine / "universe_a.h5").unlink()
+    assert network.universes()["calibration"] == there
 
 
 def test_intervals_are_the_draws_quantiles():

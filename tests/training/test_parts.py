@@ -1,6 +1,7 @@
+import numpy as np
 import pytest
 
-from climlab_dl.training.parts import check_shares, split
+from climlab_dl.training.parts import check_shares, refuse_apart, same_samples, split
 
 
 def test_the_last_share_of_the_times_is_held_out():
@@ -25,3 +26,21 @@ def test_shares_that_leave_nothing_are_refused():
         check_shares(held_out=1)
     with pytest.raises(ValueError, match=r"held_out \+ calibration = 1\.2"):
         check_shares(held_out=0.6, calibration=0.6)
+
+
+def test_parts_whose_parameters_lie_apart_are_refused_and_those_of_chance_are_not():
+    random = np.random.default_rng(0)
+    values = random.uniform(size=(98, 2))
+    refuse_apart(values[:70], values[70:], ("Omega_m", "sigma_8"))
+    with pytest.raises(ValueError, match=r"sigma_8 is .* names are in its order.*Universes\(shuffle=True\)"):
+        refuse_apart(*np.split(values[np.argsort(values[:, 1])], [70]), ("Omega_m", "sigma_8"))
+
+
+def test_what_lies_between_the_ends_counts_when_samples_are_compared():
+    def told(names):
+        return same_samples(None, "cam5", names.__getitem__, training=range(3))
+
+    known = {"samples": told(["a", "b", "c"])}
+    assert same_samples(known, "cam5", ["a", "b", "c"].__getitem__, training=range(3)) == known["samples"]
+    with pytest.raises(ValueError, match="cam5 has not the samples"):
+        same_samples(known, "cam5", ["a", "x", "c"].__getitem__, training=range(3))

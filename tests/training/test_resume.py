@@ -101,6 +101,8 @@ def test_samples_other_than_a_training_began_with_are_refused(tiny, tmp_path, la
     with pytest.raises(ValueError, match=rf"mine\.nc has not the samples that this training began with .*{now}"):
         list(train(tiny(data=data, steps=4), tmp_path / "run"))
     assert contents(tmp_path / "run" / "checkpoints") == before
+    status = RunFolder(tmp_path / "run").status()
+    assert (status["state"], status["step"]) == ("failed", 2)
     other_times(labelled, source, slice(None))
     assert list(train(tiny(data=data, steps=4), tmp_path / "run"))[-1].step == 4
 

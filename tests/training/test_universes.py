@@ -120,6 +120,23 @@ def test_universes_other_than_a_training_began_with_are_refused(universes, tmp_p
         data.prepare(0, known)
 
 
+def test_universes_named_by_a_parameter_are_split_at_random(universes, tmp_path):
+    for path in volumes.files(universes):
+        volume = next(volumes.read(path))
+        shutil.copy(path, tmp_path / f"Om{volume.parameters['Omega_m']:.6f}.h5")
+    by_name = Universes(source=str(tmp_path), held_out=0.4)
+    with pytest.raises(ValueError, match=r"Omega_m is .* in the others.*Universes\(shuffle=True\)"):
+        by_name.prepare(0)
+    shuffled = replace(by_name, shuffle=True)
+    prepared, files = shuffled.prepare(0), shuffled.files()
+    assert [path.name for path in files["held_out"]] == [
+        prepared.held_out.describe(number).rpartition("/")[2] for number in range(8)
+    ]
+    assert files == shuffled.files(prepared.facts)
+    assert sorted(path for part in files.values() for path in part) == volumes.files(str(tmp_path))
+    assert files["training"] != by_name.files()["training"]
+
+
 def test_redshifts_are_chosen_by_number(universes):
     both = Universes(source=universes, symmetries=False).prepare(seed=0)
     one = Universes(source=universes, symmetries=False, redshifts=(1.5,)).prepare(seed=0)
