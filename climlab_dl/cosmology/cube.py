@@ -23,17 +23,22 @@ class Volume:
     names
         Of the parameters; empty where the file does not tell.
     unit
-        Parameters scaled to [-1, 1] over the prior.
+        Parameters scaled to [-1, 1] over the prior; of one parameter, its number will do.
     physical
-        Parameters themselves.
+        Parameters themselves; likewise.
     redshifts
-        Of the channels.
+        Of the channels; likewise.
     box_size_mpc_h
         Side of the cube in Mpc/h.
     source
         File that it came from.
     periodic
         Whether opposite sides touch: true of whole simulations only.
+
+    Raises
+    ------
+    ValueError
+        If counts are no whole or floating-point numbers (but truth values, complex ones), or other values no numbers.
     """
 
     counts: NDArray[Any]
@@ -45,6 +50,21 @@ class Volume:
     box_size_mpc_h: float | None = None
     periodic: bool = True
     attributes: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        counts = np.asarray(self.counts)
+        if counts.dtype.kind not in "iuf":
+            raise ValueError(
+                f"{self.source} has counts of type {counts.dtype}; expected whole or floating-point numbers: of truth "
+                "values write counts.astype('int16'), of complex ones what of them is a density"
+            )
+        object.__setattr__(self, "counts", counts)
+        for name in ("unit", "physical", "redshifts"):
+            if (values := getattr(self, name)) is not None:
+                try:
+                    object.__setattr__(self, name, np.ravel(np.asarray(values, dtype=np.float64)))
+                except (TypeError, ValueError) as fault:
+                    raise ValueError(f"{self.source}: {name} is {values!r}; expected numbers") from fault
 
     def __repr__(self) -> str:
         return f"Volume({'; '.join(f'{name} {text}' for name, text in self._told().items())})"
@@ -103,6 +123,13 @@ class Volume:
         corners = product(range(0, voxels, size), repeat=3)
         cut = (self.counts[x : x + size, y : y + size, z : z + size] for x, y, z in corners)
         return [replace(self, counts=piece, box_size_mpc_h=box, periodic=False) for piece in cut]
+
+
+def names_of(told: Any) -> tuple[str, ...]:
+    """Names as a file tells them: texts or bytes, several or one, in which commas part them; none where it does not."""
+    each = [] if told is None else np.ravel(np.asarray(told)).tolist()
+    texts = [text.decode() if isinstance(text, bytes) else str(text) for text in each]
+    return tuple(name.strip() for name in texts[0].split(",")) if len(texts) == 1 else tuple(texts)
 
 
 def channels_last(counts: NDArray[Any], owner: str | Path) -> NDArray[Any]:

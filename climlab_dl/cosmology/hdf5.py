@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from climlab_dl.cosmology.cube import Volume, channels_last
+from climlab_dl.cosmology.cube import Volume, channels_last, names_of
 from climlab_dl.files import beside
 
 if TYPE_CHECKING:
@@ -18,11 +17,15 @@ if TYPE_CHECKING:
 _COMPRESSED: dict[str, Any] = {"compression": "gzip", "compression_opts": 1, "shuffle": True}
 _OF_A_MAP = re.compile("(x|r|nav_|grid_)?(lat|lon)", re.IGNORECASE)
 SUFFIXES = (".h5", ".hdf5", ".hdf")
+_KNOWN = ("namePar", "unitPar", "physPar", "redshifts", "box_size_mpc_h", "periodic")
 MAGIC = b"\x89HDF\r\n\x1a\n"
 
 
 def read(path: Path) -> Volume:
-    """Read the one volume of a file: ExaLearn's ``full``, MLPerf's ``x`` and ``y``, or LBANN's channels first."""
+    """Read the one volume of a file: ExaLearn's ``full``, MLPerf's ``x`` and ``y``, or LBANN's channels first.
+
+    All but the counts is taken from a dataset or, where there is none of that name, from an attribute of the file.
+    """
     with _opened(path) as file:
         name = _cube(file)
         if name is None:
@@ -30,21 +33,23 @@ def read(path: Path) -> Volume:
             raise ValueError(f"{path} has no dataset 'full' or 'x' that is a cube (found: {there}){_remedy(file)}")
         counts = channels_last(np.asarray(file[name]), path)
 
-        def values(key: str) -> NDArray[np.float64] | None:
-            return np.asarray(file[key], dtype=np.float64) if key in file else None
+        def told(*keys: str) -> Any:
+            where = [kept[key] for key in keys for kept in (file, file.attrs) if key in kept]
+            return np.asarray(where[0]) if where else None
 
-        raw = np.asarray(file["namePar"]).tolist() if "namePar" in file else []
-        known = dict(file.attrs.items())
+        side, periodic = told("box_size_mpc_h"), told("periodic")
+        if np.size(side) != 1:
+            raise ValueError(f"{path} has a box_size_mpc_h of {np.size(side)} values; expected one, the cube's side")
         return Volume(
             counts=counts,
             source=path,
-            names=tuple(text.decode() if isinstance(text, bytes) else str(text) for text in raw),
-            unit=values("unitPar") if "unitPar" in file else values("y"),
-            physical=values("physPar"),
-            redshifts=values("redshifts"),
-            box_size_mpc_h=float(known["box_size_mpc_h"]) if "box_size_mpc_h" in known else None,
-            periodic=bool(known.get("periodic", name == "full")),
-            attributes={k: v for k, v in known.items() if k not in ("box_size_mpc_h", "periodic")},
+            names=names_of(told("namePar")),
+            unit=told("unitPar", "y"),
+            physical=told("physPar"),
+            redshifts=told("redshifts"),
+            box_size_mpc_h=None if side is None else float(np.ravel(side)[0]),
+            periodic=name == "full" if periodic is None else bool(periodic),
+            attributes={key: value for key, value in file.attrs.items() if key not in _KNOWN},
         )
 
 

@@ -4,9 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from climlab_dl.cosmology.cube import Volume
+from climlab_dl.cosmology.cube import Volume, names_of
 from climlab_dl.files import beside
 
 SUFFIX = ".zarr"
@@ -38,16 +37,13 @@ def read(path: Path) -> Volume:
         )
     known: dict[str, Any] = dict(group.attrs)
 
-    def values(name: str) -> NDArray[np.float64] | None:
-        return np.array(known.pop(name), dtype=np.float64) if name in known else None
-
     return Volume(
         counts=whole,
         source=path,
-        names=tuple(known.pop("namePar", ())),
-        unit=values("unitPar"),
-        physical=values("physPar"),
-        redshifts=values("redshifts"),
+        names=names_of(known.pop("namePar", ())),
+        unit=known.pop("unitPar", None),
+        physical=known.pop("physPar", None),
+        redshifts=known.pop("redshifts", None),
         box_size_mpc_h=known.pop("box_size_mpc_h", None),
         periodic=bool(known.pop("periodic", True)),
         attributes=known,

@@ -81,6 +81,47 @@ def test_the_content_decides_and_not_the_name(volume, tmp_path):
     assert found.counts.shape == volume.counts.shape
 
 
+@pytest.mark.parametrize("name", ["one.h5", "one.zarr"])
+def test_one_number_is_taken_for_one_value(volume, tmp_path, name):
+    single = {"names": ("Omega_m",), "unit": -0.5, "physical": 0.275, "redshifts": 0.0}
+    (found,) = volumes.read(volumes.save(replace(volume, counts=volume.counts[..., :1], **single), tmp_path / name))
+    assert found.parameters == {"Omega_m": 0.275}
+    np.testing.assert_array_equal(found.unit, [-0.5], strict=True)
+    np.testing.assert_array_equal(found.redshifts, [0.0], strict=True)
+    with pytest.raises(ValueError, match=r"redshifts is 'today'; expected numbers"):
+        replace(volume, redshifts="today")
+
+
+def test_what_others_keep_as_attributes_or_datasets_is_read_from_either(volume, tmp_path):
+    facts = {"unitPar": volume.unit, "physPar": volume.physical, "redshifts": volume.redshifts, "periodic": False}
+    with h5py.File(tmp_path / "attributes.h5", "w") as file:
+        file["full"] = volume.counts
+        file.attrs.update({**facts, "namePar": list(volume.names), "box_size_mpc_h": [128.0], "seed": 7})
+    with h5py.File(tmp_path / "datasets.h5", "w") as file:
+        for name, value in (facts | {"full": volume.counts, "box_size_mpc_h": 128.0}).items():
+            file[name] = value
+        file["namePar"] = "Omega_m, sigma_8"  # in one text
+    for name, rest in (("attributes.h5", {"seed": 7}), ("datasets.h5", {})):
+        (found,) = volumes.read(tmp_path / name)
+        assert found.parameters == volume.parameters
+        np.testing.assert_array_equal(found.unit, volume.unit)
+        np.testing.assert_array_equal(found.redshifts, volume.redshifts)
+        assert (found.box_size_mpc_h, found.periodic, found.attributes) == (128.0, False, rest)
+    with h5py.File(tmp_path / "datasets.h5", "a") as file:
+        del file["box_size_mpc_h"]
+        file["box_size_mpc_h"] = [128.0, 128.0, 64.0]
+    with pytest.raises(ValueError, match=r"datasets\.h5 has a box_size_mpc_h of 3 values; expected one"):
+        next(volumes.read(tmp_path / "datasets.h5"))
+
+
+@pytest.mark.parametrize("kind", [bool, complex])
+def test_what_are_no_numbers_of_particles_is_no_volume(volume, tmp_path, kind):
+    with h5py.File(tmp_path / "one.h5", "w") as file:
+        file["full"] = volume.counts.astype(kind)
+    with pytest.raises(ValueError, match=rf"one\.h5 has counts of type {kind.__name__}.*expected whole or floating"):
+        next(volumes.read(tmp_path / "one.h5"))
+
+
 def test_a_file_without_volumes_says_what_it_has(tmp_path):
     with h5py.File(tmp_path / "other.h5", "w") as file:
         file["density"] = [1.0]
