@@ -5,6 +5,7 @@ import fcntl
 import json
 import logging
 import os
+import secrets
 import socket
 import threading
 import time
@@ -17,8 +18,10 @@ import psutil
 from climlab_dl.files import hidden, sweep
 
 logger = logging.getLogger(__name__)
+_held: set[str] = set()  # tokens of this process's locks
 STALE_SECONDS = 600.0
 BEAT_SECONDS = 30.0
+ALONE_SECONDS = 5.0
 
 
 class Lock:
@@ -37,7 +40,9 @@ class Lock:
 
     def __init__(self, path: Path) -> None:
         self.path, self.lost = path, ""
-        self.me = {"host": socket.gethostname(), "pid": os.getpid(), "started": psutil.Process().create_time()}
+        started = psutil.Process().create_time()
+        self.me: dict[str, Any] = {"host": socket.gethostname(), "pid": os.getpid(), "started": started}
+        self.me["token"] = secrets.token_hex(8)  # of several locks of one process
         self._ended = threading.Event()
 
     def take(self) -> None:
@@ -51,30 +56,42 @@ class Lock:
         with _alone(self.path.parent):
             sweep(self.path.parent, self.path.name)
             if not self._claim():
-                _refuse_if_alive(self.path)
+                refuse_if_taken(self.path.parent)
+                owner = _owner(self.path) or {}
+                who = f"process {owner.get('pid')} on {owner.get('host')}" if owner else "its lock says nothing"
+                logger.warning("taking over %s, whose training (%s) is gone", self.path.parent, who)
                 self.path.unlink(missing_ok=True)
                 if not self._claim():
                     raise RuntimeError(f"another training has just begun in {self.path.parent}; choose another folder")
+            _held.add(self.me["token"])
         threading.Thread(target=self._beat, name="lock of the run folder", daemon=True).start()
 
     def beat(self) -> None:
-        """Touch the file; make it again if somebody has deleted it, and note if it is another's."""
+        """Touch the file; make it again if somebody has deleted or emptied it, and note if it is another's."""
         with contextlib.suppress(OSError), _alone(self.path.parent):  # a folder out of reach for a while is no loss
             owner = _owner(self.path)
+            if self._ended.is_set():
+                return
             if owner == self.me:
                 os.utime(self.path)
-            elif owner is None and self._claim():
-                logger.warning("%s was deleted while its training goes on, and is made again", self.path)
-            else:
-                owner = owner or {}
-                self.lost = (
-                    f"process {owner.get('pid')} on {owner.get('host')} has taken {self.path.parent}, in which this "
-                    "one trains; two would write over each other, so this one ends here"
-                )
+                return
+            if not owner:
+                self.path.unlink(missing_ok=True)
+                if self._claim():
+                    logger.warning("%s was deleted while its training goes on, and is made again", self.path)
+                    return
+                owner = _owner(self.path) or {}
+            self.lost = (
+                f"process {owner.get('pid')} on {owner.get('host')} has taken {self.path.parent}, in which this "
+                "one trains; two would write over each other, so this one ends here"
+            )
 
     def release(self) -> None:
-        """Give the folder back, unless it is another's by now."""
+        """Give the folder back, unless it is another's by now, or this is a copy of the process that took it."""
+        if os.getpid() != self.me["pid"]:
+            return
         self._ended.set()
+        _held.discard(self.me["token"])
         with contextlib.suppress(FileNotFoundError), _alone(self.path.parent):  # the folder itself may be gone
             if _owner(self.path) == self.me:
                 self.path.unlink(missing_ok=True)
@@ -121,11 +138,24 @@ def locked(folder: Path) -> Iterator[Lock]:
 
 @contextlib.contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Look and act without another process of this host in between; ends with the process, whatever ends it."""
+    """Look and act without another process of this host in between; ends with the process, whatever ends it.
+
+    Where somebody holds the folder itself for long, or the file system locks nothing, it goes without: the file is put
+    there whole all the same.
+    """
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        with contextlib.suppress(OSError):  # some file systems lock nothing; the file is put there whole all the same
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        until = time.monotonic() + ALONE_SECONDS
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() < until:
+                    time.sleep(0.01)
+                    continue
+            except OSError:
+                pass
+            break
         yield
     finally:
         os.close(descriptor)
@@ -137,32 +167,44 @@ def _owner(path: Path) -> dict[str, Any] | None:
         owner = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
-    except ValueError:
+    except (ValueError, IsADirectoryError):
         return {}
     return owner if isinstance(owner, dict) else {}
 
 
-def _refuse_if_alive(path: Path) -> None:
+def refuse_if_taken(folder: Path) -> None:
+    """Refuse to train in a folder in which another training is at work.
+
+    Raises
+    ------
+    RuntimeError
+        Naming its process and host.
+    """
+    path = folder / "lock"
     owner = _owner(path)
+    if not owner or not {"host", "pid", "started"} <= owner.keys():
+        return
+    host, pid = owner["host"], owner["pid"]
     try:
-        age = time.time() - path.stat().st_mtime
+        silent = time.time() - path.stat().st_mtime
     except FileNotFoundError:
         return  # it has just been released
-    if not owner or not {"host", "pid", "started"} <= owner.keys():
-        logger.warning("taking over %s, whose lock says nothing that can be understood", path.parent)
-        return
-    host, pid, started = owner["host"], owner["pid"], owner["started"]
-    here = host == socket.gethostname()
-    if (here and pid != os.getpid() and _is_running(pid, started)) or (not here and age < STALE_SECONDS):
+    if host != socket.gethostname():
+        alive = silent < STALE_SECONDS
+    elif pid == os.getpid():
+        alive = owner.get("token") in _held
+    else:
+        alive = _is_running(pid, owner["started"])
+    if alive:
         raise RuntimeError(
-            f"process {pid} on {host} is training in {path.parent}: wait for it, stop it, or choose another folder. "
+            f"process {pid} on {host} is training in {folder}: wait for it, stop it, or choose another folder. "
             f"If it is gone, delete {path}"
         )
-    logger.warning("taking over %s, whose training (process %s on %s) is gone", path.parent, pid, host)
 
 
 def _is_running(pid: Any, started: Any) -> bool:
     try:
-        return abs(psutil.Process(pid).create_time() - started) < 1
+        process = psutil.Process(pid)
+        return process.status() != psutil.STATUS_ZOMBIE and abs(process.create_time() - started) < 1
     except (psutil.NoSuchProcess, ValueError, TypeError):
         return False

@@ -1,3 +1,4 @@
+import fcntl
 import json
 import os
 import socket
@@ -5,6 +6,7 @@ import subprocess
 import sys
 import time
 
+import psutil
 import pytest
 
 from climlab_dl.training.lock import STALE_SECONDS, locked
@@ -132,6 +134,59 @@ def test_the_lock_of_who_took_the_folder_meanwhile_stays(tmp_path):
         lock.beat()
         assert "process 7 on elsewhere has taken" in lock.lost
     assert (tmp_path / "lock").read_text() == theirs
+
+
+def test_a_second_training_of_the_same_process_is_refused(tmp_path):
+    with locked(tmp_path):
+        with pytest.raises(RuntimeError, match=rf"process {os.getpid()} on .* is training in"), locked(tmp_path):
+            pass
+        assert (tmp_path / "lock").exists()
+    with locked(tmp_path):
+        pass
+
+
+def test_a_killed_process_that_nobody_has_waited_for_is_gone(tmp_path, holder):
+    holder.kill()
+    while psutil.Process(holder.pid).status() != psutil.STATUS_ZOMBIE:
+        time.sleep(0.01)
+    with locked(tmp_path):
+        pass
+
+
+def test_a_folder_that_somebody_else_holds_is_trained_in_all_the_same(tmp_path, monkeypatch):
+    # As ``flock FOLDER python train.py`` does.
+    monkeypatch.setattr("climlab_dl.training.lock.ALONE_SECONDS", 0.05)
+    descriptor = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    try:
+        with locked(tmp_path) as lock:
+            assert lock.path.exists()
+    finally:
+        os.close(descriptor)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_sign_of_life_after_the_end_makes_no_lock(tmp_path):
+    with locked(tmp_path) as lock:
+        pass
+    lock.beat()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_lock_that_was_emptied_is_made_again(tmp_path):
+    with locked(tmp_path) as lock:
+        lock.path.write_text("")
+        lock.beat()
+        assert json.loads(lock.path.read_text()) == lock.me
+        assert not lock.lost
+
+
+def test_a_copy_of_the_process_does_not_give_the_folder_back(tmp_path):
+    with locked(tmp_path) as lock:
+        lock.me["pid"] += 1  # as it is to a forked child, whose own number is another
+        lock.release()
+        lock.me["pid"] -= 1
+        assert lock.path.exists()
 
 
 def test_a_folder_deleted_meanwhile_is_no_reason_to_fail(tmp_path):

@@ -140,13 +140,15 @@ def submit(run: Any, folder: str | Path, slurm: Slurm) -> Training:
     ValueError
         If the run has parts that are not this package's, or the folder holds another run or more steps.
     RuntimeError
-        If Slurm refuses the job, with its words.
+        If Slurm refuses the job, with its words; or another training is at work in the folder.
     """
+    from climlab_dl.training.lock import refuse_if_taken
     from climlab_dl.training.run import Run, has_steps_left
 
     check_here("sbatch")
     Run.from_json(run.to_json())
     target = RunFolder(folder)
+    refuse_if_taken(target.path)
     if not has_steps_left(run, target):
         return Training(target.path)
     target.begin(run.to_json())

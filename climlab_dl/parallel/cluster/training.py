@@ -66,8 +66,10 @@ class Training:
             self._begin(engines)
 
     def _begin(self, engines: "Engines") -> None:
+        from climlab_dl.training.lock import refuse_if_taken
         from climlab_dl.training.run import has_steps_left
 
+        refuse_if_taken(self.folder.path)
         left = has_steps_left(self.run, self.folder)
         self._error, self.restarts = None, 0
         # Not the thread itself: an interrupted Thread.join() takes a running thread for ended (Python 3.11).

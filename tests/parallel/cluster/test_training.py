@@ -12,6 +12,8 @@ import pytest
 from climlab_dl.parallel import cluster
 from climlab_dl.parallel.cluster.engines import Engines
 from climlab_dl.parallel.cluster.training import Training
+from climlab_dl.training.folder import RunFolder
+from climlab_dl.training.lock import locked
 
 pytestmark = pytest.mark.mpi
 
@@ -88,6 +90,20 @@ def test_a_folder_of_another_run_is_refused_before_any_rank_is_asked(
     engines.train(points.run(steps=5), tmp_path / "run").wait()
     with pytest.raises(ValueError, match=r"holds another run \(it differs in data\)"):
         engines.train(points.run(steps=5, seconds=0.001), tmp_path / "run")
+    assert engines.map(abs, [-1]) == [1]
+
+
+def test_a_folder_in_which_another_training_is_at_work_is_left_as_it_is(
+    engines: Engines, points: ModuleType, tmp_path: Path
+) -> None:
+    folder = RunFolder(tmp_path / "run")
+    folder.begin(points.run(steps=5).to_json(), steps=5)
+    with locked(folder.path):
+        folder.request_stop()
+        before = {path: path.stat().st_mtime_ns for path in folder.path.rglob("*")}
+        with pytest.raises(RuntimeError, match=r"is training in .*run: wait for it, stop it, or choose another"):
+            engines.train(points.run(steps=7), folder.path)
+        assert {path: path.stat().st_mtime_ns for path in folder.path.rglob("*")} == before
     assert engines.map(abs, [-1]) == [1]
 
 
