@@ -44,7 +44,7 @@ def check(source: str | Path | Iterable[str | Path]) -> Report:
             problems.append((path, str(fault) if str(path) in str(fault) else f"{path}: {fault}"))
     outlines = [one.outline for one in seen]
     copies = faults.of_copies([outline.source for outline in outlines], [one.digest for one in seen])
-    together = [fault for fault in (copies, _of_relation(outlines)) if fault]
+    together = [fault for fault in (copies, _of_means(seen), _of_relation(outlines)) if fault]
     return Report(
         volumes=len(seen),
         lines=summary(seen),
@@ -52,10 +52,17 @@ def check(source: str | Path | Iterable[str | Path]) -> Report:
     )
 
 
+def _of_means(seen: list[Seen]) -> str:
+    """Say that mean counts are too far apart, of the volumes that have as many redshifts as the first."""
+    alike = [one for one in seen if len(one.mean) == len(seen[0].mean)]
+    sources, means = [one.outline.source for one in alike], np.array([one.mean for one in alike])
+    return faults.of_means(sources, means, seen[0].outline.redshifts) if alike else ""
+
+
 def _of_relation(seen: list[Volume]) -> str:
     """Say why scaled and physical parameters are not of one prior, of the volumes that tell as many as the first."""
     both = [
-        (volume.unit, volume.physical)
+        (volume.unit, volume.physical, volume.source)
         for volume in seen
         if volume.unit is not None and volume.physical is not None and volume.names == seen[0].names
         if len(volume.unit) == len(volume.physical) == len(volume.names)
@@ -63,8 +70,8 @@ def _of_relation(seen: list[Volume]) -> str:
     ]
     if not both:
         return ""
-    unit, physical = (np.array(side, dtype=np.float64) for side in zip(*both, strict=True))
-    return faults.of_relation(unit, physical, seen[0].names)
+    unit, physical, sources = zip(*both, strict=True)
+    return faults.of_relation(np.array(unit), np.array(physical), seen[0].names, sources)
 
 
 def impossibilities(volume: Volume) -> Iterator[str]:

@@ -94,25 +94,55 @@ def between(volume: Volume, first: Volume, chosen: tuple[str, ...] = ()) -> Iter
         )
 
 
-def of_relation(unit: NDArray[np.float64], physical: NDArray[np.float64], names: Sequence[str] = ()) -> str:
+def of_relation(
+    unit: NDArray[np.float64], physical: NDArray[np.float64], names: Sequence[str] = (), sources: Sequence[Path] = ()
+) -> str:
     """Say why scaled and physical parameters (universes, parameters) are not of one prior; nothing if they may be.
 
-    Of each parameter one is a straight line in the other. Two universes always fit one.
+    Of each parameter one is a straight line in the other, and grows with it. Two universes always fit one.
     """
     count = unit.shape[1]
     off = [i for i in range(count) if not _on_a_line(unit[:, i], physical[:, i])]
-    if not off:
-        return ""
     name = [names[i] if names else f"parameter {i}" for i in range(count)]
+    if not off:
+        falling = [name[i] for i in range(count) if _falls(unit[:, i], physical[:, i])]
+        return (
+            f"unitPar falls as physPar grows for {', '.join(falling)}; expected -1 at the prior's low end and 1 at its "
+            "high end: write 2 (physPar - low) / (high - low) - 1"
+            if falling
+            else ""
+        )
     found = f"unitPar and physPar are not on a straight line for {', '.join(name[i] for i in off)}"
     lies = {i: next((j for j in range(count) if _on_a_line(unit[:, j], physical[:, i])), None) for i in off}
     if None not in lies.values():
         swapped = ", ".join(f"{name[j]} for {name[i]}" for i, j in lies.items() if j is not None)
         return f"{found}, but they are where unitPar's order is another ({swapped}): write both in the order of namePar"
+    furthest = int(np.argmax(np.sum([_share(unit[:, i], physical[:, i]) for i in off], axis=0)))
+    where = f" (most of all {sources[furthest]})" if sources else ""
     return (
-        f"{found}: some of these files have them in another order, or were made with different priors; write both in "
-        "the order of namePar, or split the files by prior"
+        f"{found}: some of these files{where} have them in another order, or were made with different priors; write "
+        "both in the order of namePar, or split the files by prior"
     )
+
+
+def of_means(sources: Sequence[Path], means: NDArray[np.float64], redshifts: NDArray[np.float64] | None) -> str:
+    """Say that mean counts (volumes, redshifts) are too far apart for universes of one kind; nothing if they are not.
+
+    Those of one simulation differ by what a cut box holds more or less, by a factor of a few at most.
+    """
+    for number, column in enumerate(means.T):
+        there = np.flatnonzero(np.isfinite(column) & (column > 0))
+        if there.size == 0:
+            continue
+        least, most = there[np.argmin(column[there])], there[np.argmax(column[there])]
+        if column[most] > 100 * column[least]:
+            at = f"redshift {number}" if redshifts is None else f"z = {redshifts[number]:g}"
+            return (
+                f"{sources[most]} has a mean count of {column[most]:.3g} at {at}, {sources[least]} of "
+                f"{column[least]:.3g}, which is apart by more than a factor of 100: write all as counts of the same "
+                "particles, or as densities in one unit, or learn from each kind in a folder of its own"
+            )
+    return ""
 
 
 def digest(counts: NDArray[Any]) -> int:
@@ -151,6 +181,24 @@ def _on_a_line(unit: NDArray[np.float64], physical: NDArray[np.float64]) -> bool
     spread = unit - unit.mean()
     half = (spread * physical).sum() / (spread**2).sum()
     return bool(np.abs(half * spread + physical.mean() - physical).max() <= 0.02 * abs(half))
+
+
+def _falls(unit: NDArray[np.float64], physical: NDArray[np.float64]) -> bool:
+    """Whether what is on a line goes down; two universes are too few to tell."""
+    return bool(len(unit) > 2 and np.ptp(unit) > 0 and ((unit - unit.mean()) * physical).sum() < 0)
+
+
+def _share(unit: NDArray[np.float64], physical: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Share of the squares off the line that each universe takes with it, where the line is drawn without it.
+
+    All of it, if all the others are on one line; the distances themselves would not tell, as it draws the line to it.
+    """
+    tiny = np.finfo(np.float64).tiny
+    spread = unit - unit.mean()
+    squared = max((spread**2).sum(), tiny)
+    rest = physical - physical.mean() - spread * (spread * physical).sum() / squared
+    hold = 1 / len(unit) + spread**2 / squared  # how much of the line at a universe is its own doing
+    return rest**2 / np.maximum(1 - hold, 1e-9) / max((rest**2).sum(), tiny)
 
 
 def _same_box(one: Volume, other: Volume) -> bool:

@@ -65,8 +65,8 @@ class Cubes:
         Raises
         ------
         ValueError
-            If a parameter is the same in all that is trained on, scaled and physical ones are not of one
-            prior, parameters lie elsewhere in the others, or volumes are copies of one another.
+            If a parameter is the same in all that is trained on, scaled and physical ones are not of one prior,
+            parameters lie elsewhere in the others, or volumes are copies of one another or of far other mean counts.
         """
         table = np.zeros((len(self.paths), 2 * len(self.parameters) + len(self.channels)))
         digests = torch.zeros(len(self.paths), dtype=torch.int64)
@@ -75,11 +75,15 @@ class Cubes:
         digests = ranks.sum(digests, "digests of the counts").tolist()
         table = ranks.sum(torch.from_numpy(table), "parameters and mean counts").numpy()
         looked = (*training, *others)
-        if fault := faults.of_copies([self.paths[index] for index in looked], [digests[index] for index in looked]):
+        sources = [self.paths[index] for index in looked]
+        if fault := faults.of_copies(sources, [digests[index] for index in looked]):
             raise ValueError(fault)
         unit, physical, means = np.split(table, [len(self.parameters), 2 * len(self.parameters)], axis=1)
+        if fault := faults.of_means(sources, means[list(looked)], self._first.redshifts):
+            raise ValueError(fault)
         both = [index for index in looked if np.isfinite(unit[index]).all()]
-        if fault := faults.of_relation(unit[both], physical[both], self.parameters):
+        told = [self.paths[index] for index in both]
+        if fault := faults.of_relation(unit[both], physical[both], self.parameters, told):
             raise ValueError(f"{self.paths[0].parent}: {fault}")
         if others:
             refuse_apart(physical[training], physical[others], self.parameters)

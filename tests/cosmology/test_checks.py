@@ -83,6 +83,17 @@ def test_parameters_in_two_orders_are_a_problem(tmp_path):
     assert "unitPar's order is another (p for m, o for n, n for o, m for p)" in problem
 
 
+def test_counts_of_another_unit_and_a_file_of_another_order_are_named(tmp_path):
+    for number, unit in enumerate(np.random.default_rng(1).uniform(-1, 1, (6, 4))):
+        known = {"names": tuple("mnop"), "unit": unit, "physical": 2 * (unit[::-1] if number == 4 else unit)}
+        counts = made(tmp_path, number).counts * (1e10 if number == 2 else 1.0)
+        volumes.save(made(tmp_path, counts=counts, **known), tmp_path / f"{number}.h5")
+    means, relation = checks.check(tmp_path).problems
+    assert f"{tmp_path / '2.h5'} has a mean count of " in means
+    assert "apart by more than a factor of 100" in means
+    assert f"most of all {tmp_path / '4.h5'}" in relation
+
+
 def test_what_is_wrong_in_many_files_is_told_once(tmp_path):
     for number in range(5):
         counts = made(tmp_path, number).counts

@@ -97,3 +97,29 @@ def test_a_swapped_order_is_named_and_other_relations_are_not_guessed():
     for unit, physical, which in ((partly, PHYSICAL, "Omega_m, H_0"), (UNIT, priors, "Omega_m")):
         fault = faults.of_relation(unit, physical, FIRST.names)
         assert f"line for {which}: some of these files have them in another order, or were made with different" in fault
+
+
+@pytest.mark.parametrize("wrong", [0.9, 40.0], ids=["another prior", "physical ones"])
+def test_the_file_that_is_off_the_line_is_named(wrong):
+    # One far from all the others draws the line to itself, so that others are further off the line through all.
+    unit, sources = UNIT.copy(), [Path(f"{number}.h5") for number in range(8)]
+    unit[5, 0] = wrong
+    assert "some of these files (most of all 5.h5) have" in faults.of_relation(unit, PHYSICAL, FIRST.names, sources)
+
+
+def test_scaled_parameters_that_fall_as_the_physical_ones_grow_are_named():
+    fault = faults.of_relation(UNIT * [1, -1], PHYSICAL, FIRST.names)
+    assert fault.startswith("unitPar falls as physPar grows for H_0; expected -1 at the prior's low end")
+
+
+def test_mean_counts_far_apart_are_named_with_both_files():
+    sources = [Path(f"{number}.h5") for number in range(4)]
+    # Of one redshift, and what is empty is a fault by itself.
+    means = np.array([[1.0, 2.0], [90.0, 2.0], [3.0, 150.0], [2.0, 0.0]])
+    assert faults.of_means(sources, means, FIRST.redshifts) == ""
+    apart = faults.of_means(sources, means * [2, 1] - [1.5, 0], FIRST.redshifts)
+    assert apart.startswith(
+        "1.h5 has a mean count of 178 at z = 0, 0.h5 of 0.5, which is apart by more than a factor of 100: write all as"
+    )
+    means[2, 1] = 300
+    assert "2.h5 has a mean count of 300 at redshift 1, 0.h5 of 2, " in faults.of_means(sources, means, None)

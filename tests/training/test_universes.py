@@ -252,6 +252,26 @@ def test_scaled_parameters_in_another_order_are_refused_before_the_first_step(
         data.prepare(seed=0)
 
 
+@pytest.mark.parametrize("number", [2, 5])
+def test_counts_of_another_unit_are_refused_before_the_first_step(universes, tmp_path, number):
+    # The fifth is held out.
+    for index, path in enumerate(Universes(source=universes).files()["training"][:6]):
+        volume = next(volumes.read(path))
+        counts = volume.counts * (1e10 if index == number else 1.0)
+        volumes.save(replace(volume, counts=counts), tmp_path / path.name)
+    with pytest.raises(ValueError, match=rf"0{number}\.h5 has a mean count of .* at z = 0, .*a factor of 100"):
+        Universes(source=tmp_path).prepare(seed=0)
+
+
+def test_the_file_whose_scaled_parameters_lie_in_another_order_is_named(universes, tmp_path):
+    for index, path in enumerate(Universes(source=universes).files()["training"][:6]):
+        volume = next(volumes.read(path))
+        assert volume.unit is not None
+        volumes.save(replace(volume, unit=volume.unit[::-1]) if index == 3 else volume, tmp_path / path.name)
+    with pytest.raises(ValueError, match=r"not on a straight line .*\(most of all .*03\.h5\)"):
+        Universes(source=tmp_path).prepare(seed=0)
+
+
 def test_a_parameter_that_never_changes_is_named(universes, tmp_path):
     for path in Universes(source=universes).files()["training"][:5]:
         volume = next(volumes.read(path))
