@@ -1,5 +1,6 @@
 """The training loop: one generator, which notebook, command line and tests consume alike."""
 
+import math
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
@@ -73,40 +74,48 @@ def train(run: Run, folder: Path | str) -> Iterator[Progress]:
     with ranks.joined(), Session(run, RunFolder(folder)) as session:
         start, busy, waited = time.monotonic(), 0.0, 0.0
         while session.going:
-            began, error, loss = time.monotonic(), None, 0.0
-            session.exchange.begin()
-            if getattr(run.model, "recompute", False):
-                give_back()  # memory counts for more than time
-            try:
-                for values, target in session.micro_batches():
-                    with session.precision.autocast(session.device):
-                        prediction = session.model(values)
-                    part = session.loss(prediction.float(), target) / run.accumulate
-                    (part * session.scaler.scale).backward()
-                    loss += part.item()
-            except Exception as caught:
-                error = caught
-            # A rank that failed still sends, so that the others reach the agreement and hear why.
-            session.exchange.send()
-            finite = session.exchange.finite()
-            error = error or session.lost() or session.unexplained(loss, finite)
-            mine = [loss, session.stop_wanted(), not finite, session.waited]
-            loss, stop, overflow, idle = ranks.agree(mine, f"step {session.step + 1}", error)
-            rate, epoch = session.learning_rate, session.epoch
-            session.update(overflow > 0)
-            session.loss_sum, session.loss_count = session.loss_sum + loss / ranks.size(), session.loss_count + 1
-            busy, waited = busy + time.monotonic() - began, waited + idle / ranks.size()
+            stop = False
+            if session.seen:  # else what the last step before an interruption has made is to be looked at first
+                stop, seconds, idle = _step(session)
+                busy, waited = busy + seconds, waited + idle
             if stop:
                 session.honour_stop()
-            metrics = session.evaluate(epoch) if session.due(run.evaluate_every) else {}
+            metrics = session.evaluate() if session.due(run.evaluate_every) or not session.seen else {}
             if metrics or stop or session.due(run.report_every):
                 progress = Progress(
-                    step=session.step, steps=session.steps, epoch=epoch, loss=session.loss_sum / session.loss_count,
-                    learning_rate=rate, rate=session.loss_count * session.samples_per_step / busy,
-                    waiting=waited / busy, seconds=time.monotonic() - start, metrics=metrics,
+                    step=session.step, steps=session.steps, epoch=session.stepped["epoch"],
+                    loss=session.loss_sum / session.loss_count, learning_rate=session.stepped["learning_rate"],
+                    rate=session.loss_count * session.samples_per_step / (busy or math.nan),
+                    waiting=waited / (busy or math.nan), seconds=time.monotonic() - start, metrics=metrics,
                 )  # fmt: skip
                 session.report(asdict(progress))
                 session.loss_sum, session.loss_count, session.overflows, busy, waited = 0.0, 0, 0, 0.0, 0.0
                 yield progress
             if session.ending or session.due(run.checkpoint_every):
                 session.save()
+
+
+def _step(session: Session) -> tuple[bool, float, float]:
+    """Take a step on all ranks; give whether to stop after it, its seconds, and how many of them lacked samples."""
+    run, began, error, loss = session.run, time.monotonic(), None, 0.0
+    session.exchange.begin()
+    if getattr(run.model, "recompute", False):
+        give_back()  # memory counts for more than time
+    try:
+        for values, target in session.micro_batches():
+            with session.precision.autocast(session.device):
+                prediction = session.model(values)
+            part = session.loss(prediction.float(), target) / run.accumulate
+            (part * session.scaler.scale).backward()
+            loss += part.item()
+    except Exception as caught:
+        error = caught
+    # A rank that failed still sends, so that the others reach the agreement and hear why.
+    session.exchange.send()
+    finite = session.exchange.finite()
+    error = error or session.lost() or session.unexplained(loss, finite)
+    mine = [loss, session.stop_wanted(), not finite, session.waited]
+    loss, stop, overflow, idle = ranks.agree(mine, f"step {session.step + 1}", error)
+    session.update(overflow > 0)
+    session.loss_sum, session.loss_count = session.loss_sum + loss / ranks.size(), session.loss_count + 1
+    return stop > 0, time.monotonic() - began, idle / ranks.size()

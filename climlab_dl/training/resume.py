@@ -83,6 +83,8 @@ def whole(session: "Session") -> dict[str, Any]:
         "optimizer": session.optimizer.state_dict(),
         "scaler": session.scaler.state(),
         "lag": session.exchange.state(),
+        "stepped": session.stepped,
+        "seen": session.seen,
     }  # fmt: skip
 
 
@@ -113,6 +115,7 @@ def restore(session: "Session", saved: dict[str, Any]) -> None:
     session.exchange.restore(saved["lag"])
     for name in _COUNTERS:
         setattr(session, name, saved[name])
+    session.stepped, session.seen = saved.get("stepped", {}), saved.get("seen", True)
     session.message = f"resumed after step {session.step}"
     if saved["ranks"] != ranks.size():
         session.message += f" on {counted(ranks.size(), 'rank')} instead of {saved['ranks']}"

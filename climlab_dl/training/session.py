@@ -39,6 +39,8 @@ class Session:
         self.leader = ranks.rank() == 0
         self.step, self.steps, self.epoch, self.offset = 0, run.steps or 0, 1, 0
         self.loss_sum, self.loss_count = 0.0, 0
+        self.stepped: dict[str, Any] = {}  # epoch and learning rate of the step before
+        self.seen = True  # whether what that step has made was evaluated, where that was due
         self.overflows = 0  # steps since the last report that changed nothing, for want of range in fp16
         self.waited = 0.0  # seconds of the step in which this rank had nothing to do, for want of samples
         self.best: float | None = None
@@ -71,7 +73,8 @@ class Session:
             except KeyboardInterrupt as interrupt:
                 self._say("stopped", str(interrupt))
                 raise
-            self._describe()
+            for key, value in [*logs.facts(self).items(), ("init_stop", None), ("run_start", None)]:
+                self.mark(key, value)
             self._signal.waits = True
             self._opened = self._opened.pop_all()
         return self
@@ -154,18 +157,12 @@ class Session:
         self._opened.callback(self._batches.close)
         self._say("running", self.message)
 
-    def _describe(self) -> None:
-        for key, value in logs.facts(self).items():
-            self.mark(key, value)
-        self.mark("init_stop")
-        self.mark("run_start")
-
     # What one step needs.
 
     @property
     def going(self) -> bool:
         """Whether there is another step to take."""
-        return self.step < self.steps and self.ending is None
+        return (self.step < self.steps or not self.seen) and self.ending is None
 
     def micro_batches(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield the (samples, targets) of one step; the last one's gradients travel while they are computed."""
@@ -204,6 +201,7 @@ class Session:
     def update(self, overflow: bool) -> None:
         """Apply the gradient that the ranks have agreed on, unless it overflowed."""
         self._running.average()
+        self.stepped = {"epoch": self.epoch, "learning_rate": self.learning_rate}
         about = self.exchange.receive(scale=self.scaler.scale, overflow=float(overflow))
         if about is not None and not about["overflow"]:
             if about["scale"] != 1:
@@ -235,8 +233,9 @@ class Session:
         """Whether something done every so many steps is due after this one."""
         return self.step % every == 0 or self.step == self.steps
 
-    def evaluate(self, epoch: int) -> dict[str, float]:
-        """Score the network on what is held out; what has been learnt is kept if that fails."""
+    def evaluate(self) -> dict[str, float]:
+        """Score the network on what is held out; if that fails what has been learnt is kept, to be scored then."""
+        epoch, self.seen = self.stepped["epoch"], False
         self.mark("eval_start", epoch_num=epoch)
         try:
             scores = held_out.evaluate(self)
@@ -244,6 +243,7 @@ class Session:
             with contextlib.suppress(Exception):  # the first error is told
                 self.save()
             raise
+        self.seen = True
         self.mark("eval_stop", epoch_num=epoch)
         return scores
 
@@ -267,13 +267,15 @@ class Session:
                 self.folder.write_status("running", step=self.step, steps=self.steps, message=self.message)
 
     def honour_stop(self) -> None:
-        """Say that the training ends here because it was asked to."""
+        """Say that the training ends here because it was asked to; the last step ends it anyway."""
+        if self.leader:
+            self.folder.clear_stop()
+        if self.step == self.steps:
+            return
         came = int(ranks.largest(torch.tensor(self._signal.number), "why the training stops"))
         why = f"by {signals.named(came)}" if came else "on request"
         self.ending = "stopped"
         self.message = f"stopped {why} after step {self.step}; train again with the same folder to resume"
-        if self.leader:
-            self.folder.clear_stop()
 
     def write(self, path: Path, state: dict[str, Any]) -> None:
         """Write a checkpoint, if its weights are numbers."""

@@ -130,16 +130,44 @@ def test_a_training_whose_folder_another_has_taken_ends_and_leaves_it(tiny, tmp_
     assert RunFolder(tmp_path).status()["state"] == "running"  # which is the other's to say
 
 
-def test_a_look_at_what_is_held_out_that_fails_does_not_cost_what_was_learnt(tiny, tmp_path, monkeypatch):
-    # Both are due after every 100 steps by default, and the checkpoint was written last.
+@pytest.mark.parametrize(("look", "fails_at"), [(1, 5), (3, 12)])
+def test_a_look_at_what_is_held_out_that_fails_costs_nothing_and_is_repeated(
+    tiny, tmp_path, monkeypatch, look, fails_at
+):
+    # Both are due after every 5 steps and the last, and the checkpoint is written last.
+    run = tiny(steps=12, evaluate_every=5, checkpoint_every=5, report_every=3)
+    list(train(run, tmp_path / "whole"))
+    scores, folder, looks = Segmentation.scores, RunFolder(tmp_path / "run"), iter(range(1, 10))
+    monkeypatch.setattr(Segmentation, "scores", lambda self: {} if next(looks) == look else scores(self))
+    with pytest.raises(KeyError, match="iou_mean"):
+        list(train(run, folder.path))
+    assert folder.latest() == folder.checkpoint(fails_at)
+    assert folder.status()["state"] == "failed"
+    monkeypatch.undo()
+    list(train(run, folder.path))
+    measured = ["step", "steps", "epoch", "loss", "learning_rate", "iou_mean"]
+    assert folder.progress()[measured].equals(RunFolder(tmp_path / "whole").progress()[measured])
+    for name in ("step-00000012.pt", "best.pt"):
+        ours, theirs = (load(one / "checkpoints" / name) for one in (folder.path, tmp_path / "whole"))
+        assert all(torch.equal(ours["model"][key], tensor) for key, tensor in theirs["model"].items())
+        assert (ours["step"], ours.get("best")) == (theirs["step"], theirs.get("best"))
+
+
+def test_a_look_that_failed_is_repeated_where_another_is_due_later(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(Segmentation, "scores", lambda self: {})
     with pytest.raises(KeyError, match="iou_mean"):
-        list(train(tiny(steps=12, evaluate_every=5, checkpoint_every=5), tmp_path))
-    assert RunFolder(tmp_path).latest() == RunFolder(tmp_path).checkpoint(5)
-    assert RunFolder(tmp_path).status()["state"] == "failed"
+        list(train(tiny(steps=4, evaluate_every=3), tmp_path))
     monkeypatch.undo()
-    *_, last = train(tiny(steps=12, evaluate_every=5, checkpoint_every=5), tmp_path)
-    assert last.step == 12
+    steps = [report.step for report in train(tiny(steps=4, evaluate_every=100), tmp_path)]
+    assert steps == [3, 4]
+
+
+def test_a_stop_in_the_last_step_is_no_reason_to_train_again(tiny, tmp_path):
+    for report in train(tiny(steps=3, report_every=1), tmp_path):
+        if report.step == 2:
+            RunFolder(tmp_path).request_stop()
+    assert RunFolder(tmp_path).status()["state"] == "finished"
+    assert not RunFolder(tmp_path).stop_requested()
 
 
 def test_weights_that_are_no_numbers_are_not_kept(tiny, tmp_path):
