@@ -25,7 +25,7 @@ import pandas as pd
 
 from climlab_dl import cards
 from climlab_dl.files import beside, refuse_unwritable, sweep, write_text
-from climlab_dl.training.reports import Reports
+from climlab_dl.training.reports import Reports, parsed
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -37,9 +37,12 @@ State = Literal["starting", "running", "stopped", "finished", "failed"]
 
 def _read(path: Path, remedy: str) -> dict[str, Any]:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise ValueError(f"{path} is damaged ({error}): {remedy}") from error
+    if not isinstance(found, dict) or not found:
+        raise ValueError(f"{path} is damaged (it says {found!r}): {remedy}")
+    return found
 
 
 def _finite(value: Any) -> Any:
@@ -115,6 +118,11 @@ class RunFolder:
         """
         if not self.run_json.exists():
             self._refuse_several()
+            if self.latest() is not None:
+                raise FileNotFoundError(
+                    f"{self.path} has checkpoints, but no run.json that says of what: restore it from a copy, or "
+                    "choose another folder"
+                )
             raise FileNotFoundError(f"{self.path} has no run.json: engines.train(run, folder) makes one")
         _read(self.run_json, "restore it from a copy, or choose another folder")
         return self.run_json.read_text(encoding="utf-8")
@@ -141,9 +149,12 @@ class RunFolder:
             ``truth`` (universe, parameter) of all held-out universes, in physical units. Attributes: ``step``, and
             ``sample``, which snapshot it is.
         """
-        import xarray as xr
+        from climlab_dl import netcdf
 
-        return xr.load_dataset(self.held_out_nc, engine="netcdf4") if self.held_out_nc.exists() else None
+        if not self.held_out_nc.exists():
+            return None
+        with netcdf.opened(self.held_out_nc) as seen:
+            return seen.load()
 
     def environment(self) -> dict[str, Any]:
         """Versions, host, ranks, commit and seed of the latest start; empty before the first."""
@@ -151,13 +162,16 @@ class RunFolder:
 
     def latest(self) -> Path | None:
         """Path of the checkpoint of the highest step, or None before the first."""
-        found = sorted(self.checkpoints.glob("step-*.pt"))
+        found = self._steps()
         return found[-1] if found else None
 
     def best(self) -> Path | None:
         """Path of the checkpoint with the best held-out score, or None before the first evaluation."""
         path = self.checkpoints / "best.pt"
         return path if path.exists() else None
+
+    def _steps(self) -> list[Path]:
+        return sorted(path for path in self.checkpoints.glob("step-*.pt") if path.stem[5:].isdecimal())
 
     def checkpoint(self, step: int) -> Path:
         """Path that the checkpoint of a step has."""
@@ -203,6 +217,7 @@ class RunFolder:
     def make(self) -> None:
         """Make the folder; an OSError says why it cannot be written to."""
         refuse_unwritable(self.run_json)
+        refuse_unwritable(self.checkpoint(0))
         self.checkpoints.mkdir(parents=True, exist_ok=True)
 
     def sweep(self) -> None:
@@ -231,18 +246,19 @@ class RunFolder:
     def write_held_out(self, seen: "xr.Dataset") -> None:
         """Replace what :meth:`held_out` reads."""
         with beside(self.held_out_nc) as new:
-            seen.to_netcdf(new, engine="netcdf4", encoding={name: {"zlib": True} for name in seen})
+            seen.to_netcdf(new, engine="h5netcdf", encoding={name: {"zlib": True} for name in seen})
 
     def rewind(self, step: int) -> None:
         """Drop the reports after a step, which a training that resumes from there will write again."""
         if self._progress.exists():
             # A line without its newline is that of a writer who was killed.
-            lines = self._progress.read_text(encoding="utf-8").rpartition("\n")[0].splitlines()
-            write_text(self._progress, "".join(line + "\n" for line in lines if json.loads(line)["step"] <= step))
+            lines = self._progress.read_text(encoding="utf-8", errors="replace").rpartition("\n")[0].splitlines()
+            kept = [line for line in lines if (report := parsed(line)) and report["step"] <= step]
+            write_text(self._progress, "".join(line + "\n" for line in kept))
 
     def prune(self, keep: int) -> None:
         """Delete all but the latest ``keep`` checkpoints (and ``best.pt``)."""
-        for path in sorted(self.checkpoints.glob("step-*.pt"))[:-keep]:
+        for path in self._steps()[:-keep]:
             path.unlink()
 
 

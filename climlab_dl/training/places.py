@@ -7,6 +7,8 @@ from typing import Any
 
 STARTED_IN = "started_in"
 _PATHS = ("source", "statistics")
+_READING = ("memory_gigabytes", "workers", "stage_to")
+"""How samples are read, and not which: the training is the same."""
 
 
 def noted(described: dict[str, Any]) -> dict[str, Any]:
@@ -33,8 +35,21 @@ def located(described: dict[str, Any]) -> dict[str, Any]:
 
 
 def same_data(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether two descriptions learn from the same, as they are told or as they lie."""
-    return one["data"] == other["data"] or located(one)["data"] == located(other)["data"]
+    """Whether two descriptions learn from the same, as they are told or as they lie, however it is read."""
+    return _samples(one.get("data"), None) == _samples(other.get("data"), None) or (
+        _samples(one.get("data"), one.get(STARTED_IN)) == _samples(other.get("data"), other.get(STARTED_IN))
+    )
+
+
+def _samples(data: Any, home: str | None) -> Any:
+    """Keep of a description of data what says which samples they are: of paths, told from a folder, where they lead."""
+    if not isinstance(data, dict):
+        return data
+    kept = {name: part for name, part in data.items() if name not in _READING}
+    for name in _PATHS if home is None or os.path.isdir(home) else ():
+        if told := _each(kept.get(name)):
+            kept[name] = [os.path.realpath(os.path.join(home or "", os.path.expanduser(path))) for path in told]
+    return kept
 
 
 def _each(told: Any) -> list[str]:

@@ -47,11 +47,20 @@ class Reports:
                 return self._table
             if newline:
                 self._end += len(lines) + 1
-                fresh = table([json.loads(line) for line in lines.splitlines()])
+                fresh = table([report for line in lines.splitlines() if (report := parsed(line))])
                 joined = pd.concat([self._table, fresh], ignore_index=True) if len(self._table) else fresh
                 names = [name for name in joined.columns if name not in _FIRST]
                 self._table = joined.reindex(columns=[*_FIRST, *names])
             return self._table.copy(deep=False)  # a view that is copied when somebody writes to it
+
+
+def parsed(line: str | bytes) -> dict[str, Any] | None:
+    """Read a report; None if the line is none, as the end of a file may be that a machine wrote when its power went."""
+    try:
+        report = json.loads(line)
+    except ValueError:
+        return None
+    return report if isinstance(report, dict) and {"step", "metrics"} <= report.keys() else None
 
 
 def table(reports: list[dict[str, Any]]) -> pd.DataFrame:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 _COUNTERS = ("step", "epoch", "offset", "best", "stale_evaluations", "loss_sum", "loss_count")
 
+_NEEDED = ("model", "optimizer", "scaler", "lag", "ranks", "samples_per_step", *_COUNTERS)
+
 
 class RunningStatistics:
     """Floating-point buffers of a network, such as batch normalisation's, kept the same on all ranks.
@@ -96,8 +98,8 @@ def restore(session: "Session", saved: dict[str, Any]) -> None:
     ValueError
         If the checkpoint holds less than a training, or another network's weights.
     """
-    path = session.folder.checkpoint(saved["step"])
-    if lacking := [part for part in ("optimizer", "scaler", "lag", *_COUNTERS) if part not in saved]:
+    path = session.folder.checkpoint(saved.get("step", 0))
+    if lacking := [part for part in _NEEDED if part not in saved]:
         raise ValueError(
             f"{path} has no {', '.join(lacking)}: it holds a network, as best.pt does, and not what a training resumes "
             "from. Delete it, or move it elsewhere"
@@ -105,7 +107,7 @@ def restore(session: "Session", saved: dict[str, Any]) -> None:
     try:
         session.model.load_state_dict(saved["model"])
         session.optimizer.load_state_dict(saved["optimizer"])
-    except (RuntimeError, ValueError) as error:
+    except (RuntimeError, ValueError, KeyError, TypeError) as error:
         first = "".join(str(error).splitlines()[:2]).replace("\t", " ")
         raise ValueError(
             f"{path} is of another network or optimiser than the run describes, or their code has changed since "

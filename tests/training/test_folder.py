@@ -198,6 +198,10 @@ def test_what_a_killed_training_left_half_written_is_swept_up_by_the_next(tiny, 
 def test_what_cannot_be_a_run_folder_is_named_before_the_work_starts(tiny, tmp_path):
     (tmp_path / "file").write_text("notes")
     (tmp_path / "link").symlink_to(tmp_path / "away")
+    (tmp_path / "odd").mkdir()
+    (tmp_path / "odd" / "checkpoints").touch()
+    with pytest.raises(NotADirectoryError, match=r"odd/checkpoints is a file, not a folder"):
+        RunFolder(tmp_path / "odd").begin("{}")
     for name, what in (
         ("file", "is a file, not a folder"),
         ("file/run", "is a file"),
@@ -206,3 +210,37 @@ def test_what_cannot_be_a_run_folder_is_named_before_the_work_starts(tiny, tmp_p
         for begin in (lambda path: list(train(tiny(), path)), lambda path: RunFolder(path).begin("{}")):
             with pytest.raises(NotADirectoryError, match=rf"{name}/run.json cannot be written: .* {what}"):
                 begin(tmp_path / name)
+
+
+def test_what_a_power_cut_left_of_the_reports_is_passed_over(folder):
+    folder.append_progress(report(1, iou_mean=0.5))
+    with (folder.path / "progress.jsonl").open("ab") as file:
+        file.write(bytes(40) + b"\n")
+    folder.append_progress(report(2))
+    assert list(RunFolder(folder.path).progress()["step"]) == [1, 2]
+    folder.rewind(1)
+    assert list(folder.progress()["step"]) == [1]
+
+
+def test_a_copy_of_a_checkpoint_under_a_name_of_its_own_is_no_checkpoint(folder):
+    for name in ("step-00000004.pt", "step-00000004_old.pt", "step-best.pt"):
+        (folder.checkpoints / name).touch()
+    assert folder.latest() == folder.checkpoint(4)
+    folder.prune(1)
+    assert len(list(folder.checkpoints.iterdir())) == 3
+
+
+@pytest.mark.parametrize("text", ["[]", "null", "{}", "3"])
+def test_a_description_that_is_none_is_named(folder, text):
+    folder.run_json.write_text(text)
+    with pytest.raises(ValueError, match=r"run\.json is damaged .it says .*restore it from a copy"):
+        folder.described()
+
+
+def test_checkpoints_without_a_description_are_not_said_to_be_new(folder):
+    folder.run_json.unlink()
+    with pytest.raises(FileNotFoundError, match=r"no run\.json: engines\.train"):
+        folder.described()
+    folder.checkpoint(1).touch()
+    with pytest.raises(FileNotFoundError, match=r"has checkpoints, but no run\.json .*restore it"):
+        folder.described()

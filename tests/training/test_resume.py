@@ -146,3 +146,19 @@ def test_a_network_alone_is_no_training_to_resume(tiny, tmp_path):
         list(train(tiny(steps=4), tmp_path))
     later.unlink()
     assert list(train(tiny(steps=4), tmp_path))[-1].step == 4
+
+
+@pytest.mark.parametrize("part", ["ranks", "samples_per_step", "model", "optimizer"])
+def test_a_checkpoint_that_lacks_something_is_named(tiny, tmp_path, part):
+    list(train(tiny(steps=2), tmp_path))
+    latest = RunFolder(tmp_path).latest()
+    assert latest is not None
+    state = load(latest)
+    whole = state.pop(part)
+    save(latest, state)
+    with pytest.raises(ValueError, match=rf"step-00000002\.pt has no {part}"):
+        list(train(tiny(steps=4), tmp_path))
+    save(latest, state | {part: {} if isinstance(whole, dict) else whole})
+    if isinstance(whole, dict):
+        with pytest.raises(ValueError, match=r"step-00000002\.pt is of another network or optimiser"):
+            list(train(tiny(steps=4), tmp_path))

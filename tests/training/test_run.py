@@ -85,6 +85,21 @@ def test_only_what_cannot_change_midway_counts_as_another_run():
     assert differences(run, replace(run, seed=7, clip_norm=None).to_json()) == ["clip_norm", "seed"]
 
 
+def test_how_samples_are_read_and_how_their_place_is_told_is_no_other_run(tmp_path, monkeypatch):
+    (tmp_path / "cam5").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "cam5")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    run = runs.small_deeplab(str(tmp_path / "cam5"))
+    for change in (
+        {"memory_gigabytes": 0.0}, {"workers": 7}, {"stage_to": "/scratch"}, {"source": "cam5"}, {"source": "./cam5/"},
+        {"source": "link"}, {"source": "~/cam5"}, {"source": ("cam5",)},
+    ):  # fmt: skip
+        assert differences(replace(run, data=replace(run.data, **change)), run.to_json()) == [], change
+    for change in ({"source": "other"}, {"held_out": 0.5}, {"stage_as": "float16"}, {"stage_share": 0.5}):
+        assert differences(replace(run, data=replace(run.data, **change)), run.to_json()) == ["data"], change
+
+
 def without(part: Any, *names: str) -> Any:
     """A description of before there were some fields, at any depth."""
     if isinstance(part, dict):
