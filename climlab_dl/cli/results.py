@@ -82,6 +82,7 @@ def infer(
     out: Path | None = None,
     draws: Annotated[Count, arg(aliases=["-n"])] = 10_000,
     prior: Annotated[tuple[str, ...], arg(metavar="NAME=LOW:HIGH ...")] = (),
+    apart: bool = False,
     seed: int = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -91,20 +92,26 @@ def infer(
     from the universes that its training kept for calibration.
 
     Several volumes are taken to share their parameters and to differ in their phases: their likelihoods are multiplied.
+    ``--apart`` takes each for a universe of its own.
 
     Example: climlab-dl infer observed.h5 --network runs/cosmoflow --out draws.csv
 
     Args:
         files: Volumes (HDF5, TFRecord or Zarr), folders or patterns.
         network: A run's folder of a CosmoFlow training, or one of its checkpoints; several are averaged.
-        out: CSV file for the draws, a column a parameter (H_0 in km/s/Mpc, the others without unit).
-        draws: How many.
+        out: CSV file for the draws, a column a parameter (H_0 in km/s/Mpc, the others without unit), after one with the
+            name of the file where they are drawn ``--apart``.
+        draws: How many; of each posterior.
         prior: Ends of the flat prior that the calibration universes were drawn from, NAME=LOW:HIGH for each of the
             network's parameters, e.g. Omega_m=0.1:0.5 H_0=60:80; H_0 in km/s/Mpc, the others without unit. By default
             what the universes' files tell.
+        apart: Draw the posterior of each volume, as if it was given alone.
         seed: The same seed gives the same draws.
-        as_json: Print JSON for a script: a list of parameters.
+        as_json: Print JSON for a script: a list of parameters, each with the volume or volumes that it is of.
     """
+    import pandas as pd
+    from tqdm import tqdm
+
     from climlab_dl import posterior, volumes
     from climlab_dl.files import beside
     from climlab_dl.inference.summaries import Summaries
@@ -115,13 +122,27 @@ def infer(
     for volume in observed:  # before the many of the calibration
         trained.at(volume)
     fitted = posterior.fit(trained, prior=ends)
-    drawn = posterior.draw(fitted, observed if len(observed) > 1 else observed[0], n=draws, seed=seed)
+    told = counted(len(observed), "volume")
+    of, given = [str(volume.source) for volume in observed], observed
+    if len(observed) > 1:
+        told += ", each of a universe of its own" if apart else ", taken to share their parameters"
+    if len(observed) > 1 and not apart:
+        of, given = [told], [observed]
+    bar = tqdm(given, desc="posteriors", delay=2, leave=False)
+    tables = [posterior.draw(fitted, one, n=draws, seed=seed) for one in bar]
     if out is not None:
         with beside(out) as new:
+            drawn = pd.concat(tables, keys=of, names=["volume"]).reset_index("volume") if apart else tables[0]
             drawn.to_csv(new, index=False, float_format="%.6g")
-    if not as_json:
-        print(f"{counted(len(observed), 'volume')}; {fitted.method}")
-    _print(posterior.intervals(drawn), as_json)
+    found = [posterior.intervals(table) for table in tables]
+    if as_json:
+        _print(pd.concat(found, keys=of, names=["volume"]), as_json)
+        return
+    print(f"{told}; {fitted.method}")
+    for name, table in zip(of, found, strict=True):
+        if apart:
+            print(f"\n{name}")
+        _print(table, as_json)
 
 
 @app.command

@@ -51,6 +51,14 @@ class Likelihood(Protocol):
         """Draws (n, parameters) from the posterior of volumes (volumes, summaries) of the same parameters."""
         ...
 
+    def agreement(self, summaries: Array) -> float:
+        """Probability that volumes (volumes, summaries) of the same parameters lie at least as far apart; 1 of one."""
+        ...
+
+    def distances(self, summaries: Array) -> Array:
+        """How far each volume lies from the mean of the others, over the scatter of this difference (two or more)."""
+        ...
+
 
 @dataclass(frozen=True, kw_only=True)
 class LinearLikelihood:
@@ -112,6 +120,24 @@ class LinearLikelihood:
                 width = 1 / np.sqrt(scale * precision[i, i])
                 unit[:, i] = _truncated_normal(middle, width, rng)
         return unit
+
+    def agreement(self, summaries: Array) -> float:
+        """F test of the volumes' chi-square around their mean: the scatter is itself an estimate.
+
+        Exact for one summary or two volumes (Hotelling 1931), but for the coefficients' share of the scatter, which the
+        volumes have in common; for more it is careful and calls what is improbable less so.
+        """
+        from scipy.stats import f
+
+        miss = summaries - summaries.mean(0)
+        squares = np.einsum("vi,ij,vj->", miss, np.linalg.inv(self.scatter), miss)
+        terms = (len(summaries) - 1) * summaries.shape[1]
+        return float(f.sf(squares / terms, terms, self.freedom)) if terms else 1.0
+
+    def distances(self, summaries: Array) -> Array:
+        """From the mean of the others, which is V / (V - 1) as far as that of all, and itself scatters."""
+        wider = np.sqrt(len(summaries) / (len(summaries) - 1))
+        return (summaries - summaries.mean(0)) * wider / np.sqrt(np.diag(self.scatter))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -181,6 +207,14 @@ class FlowLikelihood:
         marks = (np.arange(n) + rng.uniform()) / n
         chosen = np.searchsorted(np.cumsum(weights) / weights.sum(), marks)
         return rng.permutation(proposals[np.minimum(chosen, len(proposals) - 1)])
+
+    def agreement(self, summaries: Array) -> float:
+        """Of the linear likelihood, whose scatter holds what the flow makes narrower."""
+        return self.linear.agreement(summaries)
+
+    def distances(self, summaries: Array) -> Array:
+        """Of the linear likelihood."""
+        return self.linear.distances(summaries)
 
 
 def build_flow(summaries: int, parameters: int) -> torch.nn.Module:

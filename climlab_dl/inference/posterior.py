@@ -6,7 +6,6 @@
 The same seed gives the same draws.
 """
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,9 +19,9 @@ from climlab_dl import cards
 from climlab_dl.cosmology import spectrum, volumes
 from climlab_dl.cosmology.volumes import Volume
 from climlab_dl.inference.densities import FlowLikelihood, Likelihood, LinearLikelihood, log_posterior, require_enough
+from climlab_dl.inference.sharing import warn_of_others
 from climlab_dl.inference.summaries import Summaries
 
-log = logging.getLogger(__name__)
 Array = NDArray[np.float64]
 Method = Literal["auto", "flow", "linear"]
 
@@ -163,9 +162,9 @@ def fit(
 def draw(posterior: Posterior, volume: volumes.Source, n: int = 10_000, seed: int = 0) -> pd.DataFrame:
     """Draw from the posterior of one universe, or of several that share their parameters.
 
-    A warning in the log says so where the files of several tell that their parameters differ, where the network was
-    trained on one, where cells, box or mean count of a volume are not like the training's, and what is assumed where
-    its file does not tell.
+    A warning in the log says so where the files of several tell that their parameters differ, or the network's
+    estimates do by more than chance allows (p < 0.001), where the network was trained on one, where cells, box or mean
+    count of a volume are not like the training's, and what is assumed where its file does not tell.
 
     Parameters
     ----------
@@ -281,19 +280,15 @@ def accuracy(posterior: Posterior) -> pd.DataFrame:
 
 
 def _summaries(posterior: Posterior, volume: volumes.Source) -> Array:
-    summaries, told, sources = [], {}, []
+    sources, told, found = [], [], []
     for one in volumes.open(volume):
         posterior.summaries.warn(one)
         sources.append(one.source)
-        summaries.append(posterior.summary(one))
-        if one.physical is not None:
-            told.setdefault(tuple(np.round(one.physical, 6).tolist()), one.source.name)
-    if not summaries:
+        told.append(one.physical)
+        found.append(posterior.summary(one))
+    if not found:
         raise ValueError("there is no volume to draw the posterior of; give one, its file, or several")
     posterior.summaries.warn_of_learnt(sources)
-    if len(told) > 1:
-        log.warning(
-            "%s: volumes that are drawn from together are taken to share their parameters, but the files tell %d sets "
-            "of them; give those of one universe at a time", ", ".join([*told.values()][:3]), len(told),
-        )  # fmt: skip
-    return np.array(summaries)
+    summaries = np.array(found)
+    warn_of_others(sources, told, summaries, posterior.likelihood, posterior.names)
+    return summaries

@@ -167,6 +167,21 @@ def test_volumes_unlike_the_trainings_are_said_in_the_log(fitted, trained, caplo
 
 
 @pytest.mark.slow
+def test_volumes_of_two_universes_are_seen_to_contradict_each_other(fitted, trained, caplog):
+    unseen = volumes.open([file for part in ("calibration", "held_out") for file in trained[1].data.files()[part]])
+    low, *_, high = sorted(unseen, key=lambda volume: volume.parameters["sigma_8"])
+    bare = [replace(volume, physical=None, unit=None) for volume in (low, high)]
+    turned = replace(bare[0], counts=volumes.symmetry(bare[0].counts, 7))
+    posterior.draw(fitted, [bare[0], turned], n=1)
+    assert not caplog.records
+    point = posterior.draw(fitted, bare, n=1)
+    assert "estimates of 2 volumes contradict each other (p = " in caplog.text
+    caplog.clear()
+    posterior.log_prob(fitted, bare, point)
+    assert "estimates of 2 volumes contradict each other (p = " in caplog.text
+
+
+@pytest.mark.slow
 def test_universes_without_scaled_parameters_say_so_or_are_scaled_by_the_prior(fitted, trained):
     read = volumes.open(trained[1].data.files()["calibration"])
     bare = [replace(volume, unit=None) for volume in read]
