@@ -28,6 +28,11 @@ if TYPE_CHECKING:
     from tqdm import tqdm
 
 
+_NO_VOLUMES = (
+    "No file there can be read as a volume of the universe, either: HDF5 with a cube 'full' or 'x', TFRecord or Zarr."
+)
+
+
 @app.command
 def check(files: Files, /, *, names: Names = (), as_json: AsJson = False) -> None:
     """Report on files before long work; exit 1 if one is wrong.
@@ -47,10 +52,12 @@ def check(files: Files, /, *, names: Names = (), as_json: AsJson = False) -> Non
         from climlab_dl.cosmology import checks
 
         refuse_names(names)
-        report = checks.check(source_of(files))
+        report, hint = checks.check(source_of(files)), ""
     else:
         report = archive.check(source_of(files), names=renamed(names))
-    print(json.dumps(report.to_dict(), indent=2) if as_json else in_shell(str(report), "check"))
+        hint = "" if report.files else f"climlab-dl: {_NO_VOLUMES}\n"
+    print(json.dumps(report.to_dict(), indent=2) if as_json else in_shell(str(report), "check"), flush=True)
+    sys.stderr.write(hint)
     sys.exit(0 if report.ok else 1)
 
 
@@ -89,6 +96,10 @@ def convert(
         return
     if layout in ("zarr", "hdf5"):
         wrong_use(f"--layout {layout} is for volumes; for climate expected cf, deepcam or climatenet")
+    try:
+        archive.paths(files)
+    except FileNotFoundError as fault:  # what --out should be depends on what there is
+        sys.exit(f"climlab-dl: {fault} {_NO_VOLUMES}")
     if layout in (None, "cf"):
         _must_end_as_an_archive(out, "; for a folder with a file a snapshot add --layout deepcam or climatenet")
     refuse_to_overwrite(out, files)
@@ -256,6 +267,6 @@ def _is_volume(path: Path) -> bool | None:
             is_hdf5 = file.read(len(hdf5.MAGIC)) == hdf5.MAGIC
         if is_hdf5:
             return hdf5.holds_volume(path)
-        return True if ".tfrecord" in path.name else None if path.suffix in hdf5.SUFFIXES else False
+        return True if ".tfrecord" in path.name else None if path.suffix in (*hdf5.SUFFIXES, ".gz") else False
     except (OSError, ValueError):
         return None

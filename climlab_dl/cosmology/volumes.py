@@ -54,18 +54,19 @@ def files(source: str | Path | Iterable[str | Path]) -> list[Path]:
     """
     if not isinstance(source, str | Path):
         return [path for part in _parts(source) for path in files(part)]
-    path = Path(source)
+    path, is_pattern = Path(source), any(sign in str(source) for sign in "*?[")
     if path.is_dir():
         found = sorted([path] if path.suffix == zarrs.SUFFIX else _within(path))
     elif path.exists():
         found = [path]
     else:
         folder, pattern = Path(path.anchor or "."), str(path.relative_to(path.anchor) if path.anchor else path)
-        found = sorted(folder.glob(pattern)) if any(sign in pattern for sign in "*?[") else []
+        found = sorted(folder.glob(pattern)) if is_pattern else []
     if not found:
+        why = "" if path.is_dir() else "nothing matches it; " if is_pattern else "it does not exist; "
         raise FileNotFoundError(
-            f"no volumes at {source}: expected HDF5, TFRecord or Zarr ({', '.join((*SUFFIXES, zarrs.SUFFIX))}), a "
-            "folder or a glob"
+            f"no volumes at {source}: {why}expected HDF5, TFRecord or Zarr ({', '.join((*SUFFIXES, zarrs.SUFFIX))}), "
+            "a folder or a glob"
         )
     return found
 

@@ -1,5 +1,6 @@
 """The verbs for climate files: what they say of what is wrong, and when."""
 
+import gzip
 import json
 import os
 
@@ -171,6 +172,33 @@ def test_a_stray_file_makes_no_climate_of_universes(run, cube, tmp_path):
     assert "1_notes.h5 is none of HDF5, TFRecord and Zarr" in said
 
 
+def test_a_stray_log_makes_no_climate_of_universes(run, cube, tmp_path):
+    (tmp_path / "0_log.txt.gz").write_bytes(gzip.compress(b"step 1: all is well\n"))
+    said = run("check", tmp_path, code=1).stdout
+    assert "1 volume, 1 problem" in said
+    assert "0_log.txt.gz is none of HDF5, TFRecord and Zarr" in said
+
+
+def test_where_nothing_is_found_volumes_are_named_as_well(run, tmp_path):
+    for name in ("arrays", "empty"):
+        (tmp_path / name).mkdir()
+    np.savez(tmp_path / "arrays" / "a.npz", a=np.ones(3))
+    with h5py.File(tmp_path / "particles.h5", "w") as file:
+        file["PartType1/Coordinates"] = np.ones((9, 3))
+    for name in ("arrays", "empty", "particles.h5"):
+        said = run("check", tmp_path / name, code=1).stderr
+        assert "No file there can be read as a volume of the universe, either: HDF5 with a cube 'full' or 'x'" in said
+
+
+@pytest.mark.parametrize(("name", "said"), [("mine", "There is no "), ("empty", "has no climate files")])
+def test_a_source_that_is_not_there_is_said_before_the_ending(run, tmp_path, name, said):
+    (tmp_path / "empty").mkdir()
+    done = run("convert", tmp_path / name, "--out", tmp_path / "conv", code=1).stderr
+    assert said in done
+    assert "volume of the universe, either" in done
+    assert "--out" not in done
+
+
 @pytest.mark.parametrize("shape", [(4, 4, 4), (4, 4, 4, 2), (2, 4, 4, 4)], ids=str)
 def test_a_cube_of_another_name_is_a_volume_to_rename(run, tmp_path, shape):
     with h5py.File(tmp_path / "own.h5", "w") as file:
@@ -271,6 +299,7 @@ def test_a_pipe_is_refused_instead_of_waited_for(run, tmp_path, verb, code):
 
 @pytest.mark.parametrize("verb", ["convert", "label"])
 def test_an_ending_that_is_no_archive_is_wrong_use_and_said_before_anything_is_read(run, tmp_path, verb):
+    (tmp_path / "nothing.nc").touch()
     said = run(verb, tmp_path / "nothing.nc", "--out", tmp_path / "x.doc", code=2).stderr
     assert "x.doc ends in '.doc'; expected .nc or .zarr" in said
     assert ("--layout deepcam" in said) == (verb == "convert")

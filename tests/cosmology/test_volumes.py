@@ -217,8 +217,11 @@ def test_folders_globs_and_lists_are_found_in_order(volume, tmp_path):
     assert volumes.files(str(tmp_path / "universe_*.h5")) == expected
     assert volumes.files(paths) == paths
     assert len(list(volumes.open(tmp_path))) == 3
-    with pytest.raises(FileNotFoundError, match="nowhere"):
-        volumes.files(tmp_path / "nowhere")
+    (tmp_path / "empty").mkdir()
+    for name, why in (("nowhere", "it does not exist; "), ("n*.h5", "nothing matches it; "), ("empty", "")):
+        with pytest.raises(FileNotFoundError) as fault:
+            volumes.files(tmp_path / name)
+        assert str(fault.value).startswith(f"no volumes at {tmp_path / name}: {why}expected HDF5, TFRecord or Zarr")
 
 
 def test_subvolumes_tile_the_cube_and_lose_their_periodicity(volume):
