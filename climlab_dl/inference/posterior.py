@@ -135,7 +135,9 @@ def fit(
         if not -np.inf < low < high < np.inf:
             raise ValueError(f"prior[{name!r}] = ({low}, {high}); give two numbers, the low end first")
     if prior is not None and (absent := [name for name in network.names if name not in prior]):
-        raise ValueError(f"prior has no {', '.join(absent)}; give both ends of {', '.join(network.names)}")
+        unknown = [name for name in prior if name not in network.names]
+        other = f", and {', '.join(unknown)} is no parameter of the network" if unknown else ""
+        raise ValueError(f"prior has no {', '.join(absent)}{other}; give both ends of {', '.join(network.names)}")
     if refit:
         network = network.refitted(network.universes()["training"])
     if calibration is None:

@@ -24,12 +24,10 @@ class Cubes:
     def __init__(self, paths: list[Path], data: "Universes") -> None:
         self.paths, self.log1p, self.redshifts, self.targets = paths, data.log1p, data.redshifts, data.targets
         first = self._open(0)
-        absent = [name for name in data.parameters or () if name not in first.names]
-        if absent or not first.names:
-            raise ValueError(
-                f"{paths[0]} has no parameter {', '.join(absent) or 'values'} (it has "
-                f"{', '.join(first.names) or 'no names'}); training needs namePar, and unitPar or physPar"
-            )
+        if not first.names:
+            raise ValueError(f"{paths[0]} names no parameters; training needs namePar, and unitPar or physPar")
+        if absent := [name for name in data.parameters or () if name not in first.names]:
+            raise ValueError(f"{paths[0]} has no {', '.join(absent)}; choose of what it has: parameters={first.names}")
         # Files that tell only one of the two are learnt from in the terms that they use.
         self.scaled_only = first.physical is None and data.targets == "unit"
         self.parameters = data.parameters or first.names

@@ -109,6 +109,7 @@ def test_the_low_end_of_a_prior_comes_first(run, wrong):
         ("with Universes(redshifts=(0, 1.5))", "infer", "with --data.redshifts 0 1.5"),
         ("lie in a file: redshifts=(0.0, 1.5)", "train", "lie in a file: --data.redshifts 0.0 1.5"),
         ("lie in a file: parameters=('sigma_8',)", "train", "lie in a file: --data.parameters sigma_8"),
+        ("it has: parameters=('n_s', 'sigma_8')", "train", "it has: --data.parameters n_s sigma_8"),
         ("on; choose batch_size=3 or less", "train", "on; choose --batch-size 3 or less"),
         (
             "without it: ClimateArchive(channels=('TMQ', 'U850')).",

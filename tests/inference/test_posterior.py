@@ -198,6 +198,9 @@ def test_universes_without_scaled_parameters_say_so_or_are_scaled_by_the_prior(f
         posterior.fit(fitted.summaries, bare, prior={"Omega_m": (0.1, 0.5), "sigma_8": (0.5, 0.6)})
     with pytest.raises(ValueError, match="prior has no sigma_8"):
         posterior.fit(fitted.summaries, bare, prior={"Omega_m": (0.1, 0.5)})
+    misnamed = {"om": (0.1, 0.5), "s8": (0.5, 1.1)}
+    with pytest.raises(ValueError, match="no Omega_m, sigma_8, and om, s8 is no parameter of the network; give both"):
+        posterior.fit(fitted.summaries, bare, prior=misnamed)
     with pytest.raises(ValueError, match=r"prior\['sigma_8'\] = \(1\.1, 0\.5\); give two numbers, the low end first"):
         posterior.fit(fitted.summaries, bare, prior={"Omega_m": (0.1, 0.5), "sigma_8": (1.1, 0.5)})
     with pytest.raises(ValueError, match="has not the parameter sigma_8"):

@@ -66,10 +66,14 @@ def test_unit_targets_are_the_priors_minus_one_to_one(universes):
     torch.testing.assert_close(data.facts["target_mean"], torch.tensor([0.3, 0.8], dtype=torch.float64))
 
 
-def test_parameters_are_chosen_by_name(universes):
+def test_parameters_are_chosen_by_name(universes, tmp_path):
     assert Universes(source=universes, parameters=("sigma_8",)).prepare(seed=0).targets == ("sigma_8",)
-    with pytest.raises(ValueError, match=r"no parameter H_0 \(it has Omega_m, sigma_8\)"):
+    with pytest.raises(ValueError, match=r"has no H_0; choose of what it has: parameters=\('Omega_m', 'sigma_8'\)$"):
         Universes(source=universes, parameters=("H_0",)).prepare(seed=0)
+    for number, volume in enumerate(volumes.open(universes)):
+        volumes.save(replace(volume, names=(), unit=None, physical=None), tmp_path / f"bare_{number}.h5")
+    with pytest.raises(ValueError, match="names no parameters; training needs namePar, and unitPar or physPar"):
+        Universes(source=tmp_path, parameters=("H_0",)).prepare(seed=0)
 
 
 def test_symmetries_and_shifts_keep_every_count_and_differ_by_epoch(universes):
