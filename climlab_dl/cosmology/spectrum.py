@@ -27,20 +27,30 @@ def power(counts: NDArray[Any], box_size_mpc_h: float, *, shot_noise: bool = Fal
     Parameters
     ----------
     counts
-        (n, n, n) particles in each voxel, or any density.
+        (n, n, n) particles in each voxel. Any other density will do, in any unit, with ``shot_noise=True``; of a
+        contrast give ``1 + contrast``, likewise.
     box_size_mpc_h
         Side of the cube in Mpc/h. The cube is taken as periodic: for a cut one, expect leakage at the lowest k.
     shot_noise
-        Leave the Poisson part, volume over particles, in. It is taken out by default.
+        Leave the Poisson part, volume over particles, in. It is taken out by default, where the cube's sum is taken for
+        the number of particles: of what are no counts, that would take out another power.
 
     Returns
     -------
     pd.DataFrame
         A row for each bin of one fundamental wavenumber's width up to the Nyquist wavenumber: ``k`` in h/Mpc (mean over
         the modes), ``P`` in (Mpc/h)^3, ``modes``. The voxels' own smoothing is divided out.
+
+    Raises
+    ------
+    TypeError
+        If the cube is no array of numbers, or the box no number.
+    ValueError
+        If the array is no cube, empty or a contrast, or the box not above 0.
     """
-    shells = _geometry(counts.shape[0])
+    _refuse_impossible(box_size_mpc_h)
     squared = np.abs(_modes(counts)) ** 2
+    shells = _geometry(counts.shape[0])
     if not shot_noise:
         # Counting is not smoothing for the noise of single particles: it has no part in the window (Jing 2005, eq. 10).
         squared -= 1 / (float(np.sum(counts, dtype=np.float64)) * shells.window**2)
@@ -50,8 +60,11 @@ def power(counts: NDArray[Any], box_size_mpc_h: float, *, shot_noise: bool = Fal
 
 def cross_correlation(one: NDArray[Any], other: NDArray[Any], box_size_mpc_h: float) -> pd.DataFrame:
     """Correlation coefficient ``r`` of two cubes by wavenumber ``k`` (h/Mpc): 1 where only amplitudes differ."""
-    if one.shape != other.shape:
-        raise ValueError(f"cubes of {one.shape} and {other.shape} voxels cannot be correlated; give two of one size")
+    _refuse_impossible(box_size_mpc_h)
+    if np.shape(one) != np.shape(other):
+        raise ValueError(
+            f"cubes of {np.shape(one)} and {np.shape(other)} voxels cannot be correlated; give two of one size"
+        )
     a, b = _modes(one), _modes(other)
     shells = _geometry(one.shape[0])
     norm = np.sqrt(_shells(np.abs(a) ** 2) * _shells(np.abs(b) ** 2))
@@ -193,14 +206,35 @@ def _geometry(n: int) -> _Geometry:
     return _Geometry(shell, weight, window, k, count.astype(np.int64))
 
 
+def _refuse_impossible(box_size_mpc_h: Any) -> None:
+    """Raise where a box has no side; bool is a number in Python alone."""
+    if not isinstance(box_size_mpc_h, float | int | np.floating | np.integer) or isinstance(box_size_mpc_h, bool):
+        raise TypeError(
+            f"box_size_mpc_h = {box_size_mpc_h!r}; expected the cube's side in Mpc/h, a number, which volumes have as "
+            "box_size_mpc_h where their file tells it"
+        )
+    if not 0 < box_size_mpc_h < np.inf:
+        raise ValueError(f"box_size_mpc_h = {box_size_mpc_h:g}; expected the cube's side in Mpc/h, above 0")
+
+
 def _modes(counts: NDArray[Any]) -> NDArray[np.complex128]:
     """Fourier modes of the overdensity, per voxel, with the voxels' smoothing divided out."""
     import scipy.fft
 
+    if not isinstance(counts, np.ndarray) or counts.dtype.kind not in "iuf":
+        found = f"an array of {counts.dtype}" if isinstance(counts, np.ndarray) else f"a {type(counts).__name__}"
+        raise TypeError(f"expected a cube, a NumPy array of numbers, found {found}; of a volume give counts[..., 0]")
     if counts.ndim != 3 or len(set(counts.shape)) > 1:
         raise ValueError(f"expected a cube (n, n, n), found {counts.shape}; choose one redshift: counts[..., 0]")
     density = counts.astype(np.float64)
-    mean = density.mean()
+    mean, least = density.mean(), density.min()
+    if not np.isfinite(mean):
+        raise ValueError("the cube's densities are not all finite; write numbers where they are not")
+    if least < 0 and mean < density.std() / 10:  # linear theory has a little below 0, too, about a mean of 1
+        raise ValueError(
+            f"the cube is a contrast, of a mean of {mean:.2g} and down to {least:.3g}; give 1 + contrast, to power "
+            "with shot_noise=True, as it does not tell how many particles there are"
+        )
     if mean == 0:
         raise ValueError("the cube is empty: its overdensity is not defined")
     modes = np.asarray(scipy.fft.rfftn(density / mean - 1), dtype=np.complex128)

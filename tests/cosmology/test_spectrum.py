@@ -69,6 +69,48 @@ def test_what_is_no_cube_or_empty_is_refused():
         spectrum.power(np.zeros((4, 4, 4)), 10.0)
 
 
+VOLUME = Volume(counts=np.ones((4, 4, 4, 1)), source=Path("made"))
+
+
+@pytest.mark.parametrize(
+    ("cube", "said"),
+    [
+        (VOLUME, r"found a Volume; of a volume give counts\[\.\.\., 0\]"),
+        ([[[1.0]]], "found a list"),
+        (np.ones((4, 4, 4), complex), "found an array of complex128"),
+        (np.ones((4, 4, 4), bool), "found an array of bool"),
+    ],
+    ids=["volume", "list", "complex", "bool"],
+)
+def test_what_is_no_array_of_numbers_is_refused_with_what_is_expected(cube, said):
+    with pytest.raises(TypeError, match=f"expected a cube, a NumPy array of numbers, {said}"):
+        spectrum.power(cube, 10.0)
+    with pytest.raises(TypeError, match=said):
+        spectrum.cross_correlation(cube, cube, 10.0)
+
+
+@pytest.mark.parametrize("box", [None, "128", True, 0.0, -1, float("nan"), float("inf")])
+def test_a_box_without_a_side_is_refused(box):
+    cube = np.ones((4, 4, 4))
+    for measure in (lambda: spectrum.power(cube, box), lambda: spectrum.cross_correlation(cube, cube, box)):
+        with pytest.raises((TypeError, ValueError), match=r"box_size_mpc_h = .*; expected the cube's side in Mpc/h"):
+            measure()
+
+
+def test_a_contrast_is_told_how_to_be_given():
+    # Of 1 + contrast the spectrum is that of the density, whatever its unit.
+    density = np.random.default_rng(4).gamma(2.0, size=(8, 8, 8))
+    contrast = density / density.mean() - 1
+    for cube in (contrast, contrast + 0.01):  # a part of a larger one has another mean
+        with pytest.raises(ValueError, match=r"is a contrast, .*give 1 \+ contrast, to power with shot_noise=True"):
+            spectrum.power(cube, 10.0)
+    np.testing.assert_allclose(
+        spectrum.power(1 + contrast, 10.0, shot_noise=True), spectrum.power(density, 10.0, shot_noise=True)
+    )
+    with pytest.raises(ValueError, match="not all finite"):
+        spectrum.power(np.full((4, 4, 4), np.nan), 10.0)
+
+
 def test_ridge_finds_a_line_and_ignores_what_never_varies():
     random = np.random.default_rng(3)
     features = np.column_stack([random.normal(size=(200, 4)), np.full(200, 7.0)])
