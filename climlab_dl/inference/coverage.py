@@ -46,7 +46,7 @@ class Calibration:
 
     def __repr__(self) -> str:
         verdict = "nothing speaks against the posteriors" if self.ok else "the posteriors are not calibrated"
-        few = ", but the universes are too few to contradict much" if self.few else ""
+        few = ", but the universes are too few to contradict much" if self.few and self.ok else ""
         p = ", ".join(f"{name} {value:.2g}" for name, value in self.p_values().items())
         universes = counted(len(self.truth), "universe")
         return f"<Calibration on {universes}: {verdict}{few}; p {p}; {self._tarp_verdict}>"
@@ -169,8 +169,8 @@ class Calibration:
 
 
 def warn_of_few(checked: Calibration) -> Calibration:
-    """Give a calibration back, and warn where its universes are too few to tell whether posteriors are right."""
-    if checked.few:
+    """Give a calibration back, and warn where its universes say nothing against it and are too few to say much."""
+    if checked.few and checked.ok:
         warnings.warn(
             f"{counted(len(checked.truth), 'universe')} of known parameters can hardly tell whether posteriors are "
             f"calibrated: even three times too narrow ones may pass; give at least {FEWEST}",

@@ -58,7 +58,7 @@ def calibration(checked: "Calibration", *, path: str | Path | None = None) -> "F
         axes.title.set_fontsize(10)
     # Below the panels, where it hides none of the curves.
     figure.legend(*ranks.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False, fontsize=8)
-    few = ", too few to contradict much" if checked.few else ""
+    few = ", too few to contradict much" if checked.few and checked.ok else ""
     universes = counted(len(checked.truth), "universe")
     figure.suptitle(f"{universes} of known parameters{few}; 95% bands in grey", fontsize=10)
     return pictures.written(figure, path)

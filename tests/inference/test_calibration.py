@@ -57,6 +57,9 @@ def test_universes_too_few_to_tell_are_said(universes):
     with pytest.warns(UserWarning, match=r"10 universes .* can hardly tell .* three times too narrow .* at least 30"):
         checked = calibration.check(fitted(0.1), files, draws=200)
     assert checked.few
+    with pytest.warns(UserWarning, match="not calibrated on 10 held-out universes") as told:
+        calibration.check(fitted(0.003), files, draws=200)
+    assert len(told) == 1
 
 
 def test_a_posterior_that_is_too_sure_warns_with_what_to_do(universes):

@@ -80,6 +80,8 @@ def test_a_calibration_tells_its_verdict_in_one_line():
     assert right.startswith("<Calibration on 400 universes: nothing speaks against the posteriors; p a ")
     assert narrow.startswith("<Calibration on 400 universes: the posteriors are not calibrated; p a ")
     assert "10 universes: nothing speaks against the posteriors, but the universes are too few" in few
+    # A tenth of the width: ten universes suffice to see it.
+    assert "10 universes: the posteriors are not calibrated; p" in repr(posteriors(0.1, universes=10))
     assert right.endswith("TARP inside its band>")
     assert narrow.endswith("TARP outside its band>")
     assert "\n" not in right

@@ -58,6 +58,8 @@ def test_every_parameter_has_its_curve_however_many_there_are(checked):
 def test_too_few_universes_are_said(checked):
     few = replace(checked, truth=checked.truth[:10], draws=checked.draws[:10])
     assert "10 universes of known parameters, too few to contradict much;" in calibrated.calibration(few).get_suptitle()
+    wrong = replace(few, draws=few.draws + 0.5)  # which ten suffice to see
+    assert calibrated.calibration(wrong).get_suptitle() == "10 universes of known parameters; 95% bands in grey"
 
 
 def test_predictions_are_in_physical_units_with_their_errors(checked, tmp_path):
