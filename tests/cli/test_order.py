@@ -26,6 +26,22 @@ def test_another_order_is_refused_with_the_line_that_was_meant(words, line, caps
 
 
 @pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("my.nc --folder mine small-deepla --steps 5", "'small-deepla' is no run; did you mean small-deeplab? There"),
+        ("my.nc --folder=mine small_deepLab", "'small_deepLab' is no run; did you mean small-deeplab? There"),
+        ("my.nc --folder mine --names tcw=TMQ dplab", "'dplab' is no run; did you mean deeplab? There"),
+        ("my.nc deeplb mine", "'deeplb' is no run; did you mean deeplab? There"),
+        ("my.nc --folder mine unet --steps 5", "'unet' is no run; there"),
+    ],
+)
+def test_a_run_of_another_name_is_said_to_be_unknown(words, said, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        refuse_another(words.split(), RUNS)
+    assert capsys.readouterr().err == f"climlab-dl: {said} are deeplab, small-deeplab\n"
+
+
+@pytest.mark.parametrize(
     "words",
     [
         "my.nc --folder mine small-deeplab --steps 5",
