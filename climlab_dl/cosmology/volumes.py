@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from climlab_dl.cosmology import faults, hdf5, tfrecord, zarrs
 from climlab_dl.cosmology.cube import Volume, channels_last
@@ -111,7 +111,7 @@ def read(path: str | Path) -> Iterator[Volume]:
 
 
 def save(volume: Volume, path: str | Path, **attributes: Any) -> Path:
-    """Write a volume beside ``path`` and then rename it: Zarr if it ends in .zarr, else HDF5 in the ExaLearn layout.
+    """Write a volume beside ``path`` and then rename it: Zarr if it ends in .zarr, HDF5 in ExaLearn's layout if in .h5.
 
     Both hold ``full`` (x, y, z, redshifts) in chunks of 64 voxels a side, ``unitPar``, ``physPar``, ``namePar``,
     ``redshifts``, ``box_size_mpc_h`` and what is given. Counts (x, y, z) are of one redshift.
@@ -120,17 +120,21 @@ def save(volume: Volume, path: str | Path, **attributes: Any) -> Path:
     ------
     ValueError
         If the counts are no cube, negative or not finite, names, parameters or redshifts are not as many as they should
-        be, or these or the box are what they cannot be.
+        be, or these or the box are what they cannot be, or if a folder's `files` would not have one that is called so.
     """
     path, shape = Path(path), np.shape(volume.counts)
+    if path.suffix not in (expected := (*hdf5.SUFFIXES, zarrs.SUFFIX)):
+        raise ValueError(
+            f"{path} ends in {path.suffix!r}, which is not looked for in a folder of volumes; expected "
+            f"{', '.join(expected)}"
+        )
     if shape[:3] != shape[:1] * 3 or len(shape) not in (3, 4):
         raise ValueError(f"counts are {shape}; expected a cube (x, y, z, redshifts), with as many voxels on each side")
     volume = replace(volume, counts=channels_last(volume.counts, path))
     if fault := next(faults.of_facts(volume), ""):
         raise ValueError(fault)
-    if volume.counts.any() and (
-        fault := faults.of_counts(volume.counts)
-    ):  # nothing at all may be kept, not learnt from
+    # Nothing at all may be kept, not learnt from.
+    if volume.counts.any() and (fault := faults.of_counts(volume.counts)):
         raise ValueError(
             f"{volume.source}: {fault}. Expected counts of particles or a density, never negative: of a contrast write "
             "the mean count times one plus the contrast"
@@ -184,14 +188,22 @@ def scaling(unit: Values, physical: Values, names: Sequence[str] = ()) -> tuple[
     return middle - half, middle + half
 
 
-def to_unit(physical: Values, low: Values, high: Values) -> Values:
-    """Physical values (..., parameters) in units of the flat prior that ends at ``low`` and ``high``: -1 to 1."""
-    return 2 * (physical - low) / (high - low) - 1
+def to_unit(physical: ArrayLike, low: ArrayLike, high: ArrayLike) -> Values:
+    """Physical values (..., parameters) in units of the flat prior that ends at ``low`` and ``high``: -1 to 1.
+
+    Raises
+    ------
+    ValueError
+        If a low end is not below the high one.
+    """
+    bottom, width = _ends(low, high)
+    return 2 * (np.asarray(physical, dtype=np.float64) - bottom) / width - 1
 
 
-def to_physical(unit: Values, low: Values, high: Values) -> Values:
+def to_physical(unit: ArrayLike, low: ArrayLike, high: ArrayLike) -> Values:
     """Values in units of the flat prior (..., parameters) as physical ones: the way back from `to_unit`."""
-    return low + (unit + 1) / 2 * (high - low)
+    bottom, width = _ends(low, high)
+    return bottom + (np.asarray(unit, dtype=np.float64) + 1) / 2 * width
 
 
 def symmetry(counts: NDArray[Any], index: int) -> NDArray[Any]:
@@ -202,6 +214,14 @@ def symmetry(counts: NDArray[Any], index: int) -> NDArray[Any]:
     turned = counts.transpose(*order, *range(3, counts.ndim))
     flips = tuple(axis for axis in range(3) if index % 8 >> axis & 1)
     return np.flip(turned, flips)
+
+
+def _ends(low: ArrayLike, high: ArrayLike) -> tuple[Values, Values]:
+    """Low end and width of a flat prior, of each parameter."""
+    bottom, top = np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
+    if not (bottom < top).all():
+        raise ValueError(f"a prior from {low} to {high}; expected the low end of each parameter first, below the high")
+    return bottom, top - bottom
 
 
 def _found(source: Source) -> list[Path | Volume]:

@@ -210,6 +210,22 @@ def test_a_volume_that_cannot_be_or_could_not_be_read_again_is_not_written(volum
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("name", ["one.npy", "one", "one.tfrecord"])
+def test_a_volume_is_not_written_where_a_folder_would_not_show_it(volume, tmp_path, name):
+    with pytest.raises(ValueError, match=r"ends in '.*expected \.h5, \.hdf5, \.hdf, \.zarr"):
+        volumes.save(volume, tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_prior_is_taken_as_lists_and_its_low_end_comes_first():
+    np.testing.assert_allclose(volumes.to_unit([0.3, 1.0], [0.1, 0.5], [0.5, 1.0]), [0, 1], atol=1e-12)
+    np.testing.assert_allclose(volumes.to_physical([0, 1], [0.1, 0.5], [0.5, 1.0]), [0.3, 1.0])
+    for high in ([0.5, 0.5], [0.5, 0.1], [0.5, np.nan]):
+        for there in (volumes.to_unit, volumes.to_physical):
+            with pytest.raises(ValueError, match=r"a prior from \[0\.1, 0\.5\] to .*expected the low end of each"):
+                there([0.3, 0.8], [0.1, 0.5], high)
+
+
 def test_folders_globs_and_lists_are_found_in_order(volume, tmp_path):
     paths = [volumes.save(volume, tmp_path / f"universe_{i:05d}.h5") for i in (2, 0, 1)]
     expected = sorted(paths)
