@@ -21,7 +21,7 @@ from climlab_dl.plot import credible, cubes, spectra
 from climlab_dl.plot.brushing import Brush
 from climlab_dl.plot.calibrated import calibration, predicted
 from climlab_dl.plot.cubes import volume, volume_static
-from climlab_dl.plot.parameters import COLORS, label
+from climlab_dl.plot.parameters import COLORS, label, refuse_unknown
 from climlab_dl.plot.saving import save
 from climlab_dl.plot.spectra import power
 
@@ -73,10 +73,12 @@ def corner(
     Raises
     ------
     ValueError
-        If there are no draws, or the tables have different parameters.
+        If there are no draws, the tables have different parameters, or truth or prior other ones.
+    TypeError
+        If truth or prior are not by name.
     """
     hv = cubes.holoviews()
-    tables, prior = _tables(draws), prior if prior is not None else _prior(draws)
+    tables, prior = _tables(draws, truth, prior), prior if prior is not None else _prior(draws)
     limits = _limits(tables, prior, span)
     dotted = {name: _thinned(table) for name, table in tables.items()}
     names = list(limits)
@@ -164,7 +166,7 @@ def _table(hv: Any, brush: Brush, tables: Any, names: list[str]) -> Any:
     return hv.Div(brush.page_table(numbers)).opts(width=SIDE + 90, height=SIDE, hooks=[brush.table])
 
 
-def _tables(draws: Draws) -> dict[str, pd.DataFrame]:
+def _tables(draws: Draws, truth: Any, prior: Any) -> dict[str, pd.DataFrame]:
     tables = {"": draws} if isinstance(draws, pd.DataFrame) else dict(draws)
     if not tables or any(table.empty for table in tables.values()):
         raise ValueError("there are no draws to show; give a table with a row a draw, as from posterior.draw")
@@ -173,6 +175,8 @@ def _tables(draws: Draws) -> dict[str, pd.DataFrame]:
         raise ValueError(f"the tables have different parameters: {', '.join(map(str, sorted(set(columns))))}")
     if len(tables) > len(COLORS):
         raise ValueError(f"{len(tables)} posteriors cannot be told apart in one plot; give at most {len(COLORS)}")
+    for what, given in (("truth", truth), ("prior", prior)):
+        refuse_unknown(what, given, columns[0])
     return tables
 
 
@@ -229,11 +233,13 @@ def static(
     Raises
     ------
     ValueError
-        If there are no draws, or the tables have different parameters.
+        If there are no draws, the tables have different parameters, or truth or prior other ones.
+    TypeError
+        If truth or prior are not by name.
     """
     from climlab_dl.plot import paper
 
-    tables, prior = _tables(draws), prior if prior is not None else _prior(draws)
+    tables, prior = _tables(draws, truth, prior), prior if prior is not None else _prior(draws)
     limits = _limits(tables, prior, span)
     bounds = {name: _within(limits, prior, name) for name in limits}
     return paper.corner(tables, truth or {}, prior, limits, bounds, path)

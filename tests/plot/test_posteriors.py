@@ -89,6 +89,23 @@ def test_tables_that_cannot_be_shown_are_refused(draws):
         posteriors.corner({str(i): draws for i in range(5)})
 
 
+@pytest.mark.parametrize("draw", [posteriors.corner, posteriors.static])
+def test_what_is_known_of_other_parameters_is_refused(draws, draw):
+    two = draws[["Omega_m", "sigma_8"]]
+    for what, values in (("truth", {"Om": 0.3, "sigma8": 0.8}), ("prior", {"Om": (0.1, 0.5), "sigma8": (0.6, 1.0)})):
+        with pytest.raises(ValueError, match=f"{what} has Om, sigma8, which was not drawn; .* have Omega_m, sigma_8"):
+            draw(two, **{what: values})
+        with pytest.raises(TypeError, match=f"{what} is a list; give it by name, as a dict of Omega_m, sigma_8"):
+            draw(two, **{what: [*values.values()]})
+    with pytest.raises(ValueError, match="truth has sigma8, which"):
+        draw(two, truth={"Omega_m": 0.3, "sigma8": 0.8})
+
+
+def test_a_universe_may_tell_more_parameters_than_are_drawn_or_fewer(draws):
+    for known in (TRUTH, {"sigma_8": 0.8}, {}):
+        posteriors.static(draws[["Omega_m", "sigma_8"]], truth=known)
+
+
 def test_the_static_twin_is_written_whole(draws, tmp_path):
     figure = posteriors.static({"one": draws, "other": draws * 1.01}, truth=TRUTH, path=tmp_path / "corner.png")
     assert (tmp_path / "corner.png").read_bytes()[:4] == b"\x89PNG"
