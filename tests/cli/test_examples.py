@@ -8,7 +8,9 @@ import shutil
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -92,8 +94,12 @@ def test_the_laboratory_opens_with_the_notebooks_in_a_folder_of_ones_own(tmp_pat
                 time.sleep(0.1)
             facts = json.loads(found[0].read_text())
             assert facts["hostname"] == "127.0.0.1"
-            with urllib.request.urlopen(f"{facts['url']}api/contents/notebooks?token={facts['token']}") as answer:
-                names = {entry["name"] for entry in json.load(answer)["content"]}
+            address, names = f"{facts['url']}api/contents/notebooks?token={facts['token']}", set()
+            while not names:
+                assert server.poll() is None, (tmp_path / "said").read_text()
+                # Its file is there a moment before it answers.
+                with suppress(urllib.error.URLError), urllib.request.urlopen(address) as answer:
+                    names = {entry["name"] for entry in json.load(answer)["content"]}
             assert "00_tour.ipynb" in names
         finally:
             server.terminate()
