@@ -38,7 +38,11 @@ def refuse_unknown(what: str, given: Mapping[str, Any] | None, names: Iterable[s
         return
     names = list(names)
     if not isinstance(given, Mapping):
-        raise TypeError(f"{what} is a {type(given).__name__}; give it by name, as a dict of {', '.join(map(str, names))}")
+        raise TypeError(
+            f"{what} is a {type(given).__name__}; give it by name, as a dict of {', '.join(map(str, names))}"
+        )
     unknown = [str(name) for name in given if name not in names]
     if unknown and set(names) - set(given):
-        raise ValueError(f"{what} has {', '.join(unknown)}, which was not drawn; the draws have {', '.join(map(str, names))}")
+        raise ValueError(
+            f"{what} has {', '.join(unknown)}, which was not drawn; the draws have {', '.join(map(str, names))}"
+        )

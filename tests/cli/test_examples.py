@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from climlab_dl import archive, synthetic
-from climlab_dl.cli.app import app
 from climlab_dl.cli.batch import add_training
+from climlab_dl.cli.program import app
 
 PROGRAM = Path(sys.executable).with_name("climlab-dl")
 # What makes an example short; of options that are given twice the last one counts.

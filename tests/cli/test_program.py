@@ -81,6 +81,16 @@ def test_an_interruption_that_does_not_say_where_it_came_from_is_called_one(run,
     assert run("flops", code=130).stderr == "climlab-dl: interrupted\n"
 
 
+@pytest.mark.parametrize("imported", ["tyro", "torch"])
+def test_ctrl_c_while_the_program_is_still_importing_ends_it_in_one_line(tmp_path, imported):
+    # What is first imported by the program, and by the verb that lists the runs: there it comes when it is imported.
+    (tmp_path / f"{imported}.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    verb = [PROGRAM, "train", "x.nc", "--folder", tmp_path / "run", "small-deeplab"]
+    done = subprocess.run(verb, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "climlab-dl: interrupted\n")
+
+
 def test_an_archive_is_named_once(run):
     # The run's own option would have been listened to as little as it was refused.
     words = ("train", "x.nc", "--folder", "f", "small-deeplab", "--data.source", "y.nc")
