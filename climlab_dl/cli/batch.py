@@ -233,8 +233,11 @@ def add_training() -> list[str]:
         try:
             with ranks.joined() as world:
                 for _ in train_on_rank(run, folder):
-                    if world.rank == 0:
-                        print(Summary.of(progress.status(), progress.progress()), flush=True)
+                    reached = Summary.of(progress.status(), progress.progress())
+                    # That it was resumed is said all along; why it ends, once, by the last line.
+                    ends = reached.message and not reached.message.startswith("resumed")
+                    if world.rank == 0 and not ends:
+                        print(reached, flush=True)
         except (Exception, KeyboardInterrupt):
             if not was_there and folder.exists() and progress.status()["step"] == 0:
                 shutil.rmtree(folder, ignore_errors=True)  # what could not begin is no run to compare with others

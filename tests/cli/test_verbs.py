@@ -117,8 +117,14 @@ def test_a_training_that_is_stopped_does_not_pass_for_done(run, fields_file, tmp
 
     threading.Thread(target=stop, daemon=True).start()
     verb = ("train", tmp_path / "labelled.nc", "--folder", folder.path, "small-deeplab", "--batch-size", 1)
-    *_, last = run(*verb, "--steps", 5000, "--report-every", 1, code=130).stdout.splitlines()
+    *before, last = run(*verb, "--steps", 5000, "--report-every", 1, code=130).stdout.splitlines()
     assert last.startswith("stopped: stopped on request after step ")
+    assert before
+    assert not [line for line in before if "stopped" in line]
+    later = ("--steps", folder.status()["step"] + 2, "--report-every", 1)
+    assert [line.split(" after ")[0] for line in run(*verb, *later).stdout.splitlines()] == [
+        "running: resumed", "running: resumed", "finished: resumed",
+    ]  # fmt: skip
     assert "next:" not in last
 
 
