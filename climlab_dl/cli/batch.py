@@ -21,6 +21,7 @@ from climlab_dl.cli.app import (
     source_of,
     wrong_use,
 )
+from climlab_dl.cli.climate import _are_volumes
 from climlab_dl.words import counted
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ def detect(
     from climlab_dl.parallel.memory import keep_freed
 
     keep_freed()
+    _refuse_volumes(files, "climlab-dl infer takes them")
     inputs = archive.paths(source_of(files))
     if out.suffix:
         refuse_to_overwrite(out, files)
@@ -232,6 +234,10 @@ def add_training() -> list[str]:
         progress, was_there = RunFolder(folder), folder.exists()
         try:
             with ranks.joined() as world:
+                if not isinstance(run.data, Universes):
+                    _refuse_volumes((source,), "a run that is called cosmoflow learns from them, as small-cosmoflow")
+                elif Path(source).is_file() and not _are_volumes((source,)):
+                    raise ValueError(f"{source} is no volume of the universe, from which this run learns")
                 for _ in train_on_rank(run, folder):
                     reached = Summary.of(progress.status(), progress.progress())
                     # That it was resumed is said all along; why it ends, once, by the last line.
@@ -253,6 +259,12 @@ def add_training() -> list[str]:
             sys.exit(130)  # what would come next in a script is not for a network that has learnt by half
 
     return list(named)
+
+
+def _refuse_volumes(files: tuple[str, ...], remedy: str) -> None:
+    """Refuse volumes of the universe where climate is asked for."""
+    if _are_volumes(files):
+        raise ValueError(f"{files[0]} has volumes of the universe, no climate; {remedy}")
 
 
 def _too_few(data: "Universes") -> str:

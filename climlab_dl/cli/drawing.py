@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 
 from tyro.conf import arg
 
-from climlab_dl.cli.app import Count, Files, Names, app, masks_apart, renamed, source_of, wrong_use
+from climlab_dl.cli.app import Count, Files, Names, app, masks_apart, wrong_use
+from climlab_dl.cli.climate import _open
 
 
 @app.command(name="map")
@@ -49,19 +50,19 @@ def draw(
         central_longitude: In the middle of the map, in degrees east; by default 0, or the middle of a region.
         dpi: Pixels in an inch of a picture, which is nine inches wide.
     """
-    from climlab_dl import archive, events, maps
+    from climlab_dl import events, maps
     from climlab_dl.plot import styles
 
     endings = {".html", ".gif", ".mp4", ".png", ".pdf", ".svg"}
     if out.suffix not in endings:
         wrong_use(f"--out {out} ends in {out.suffix!r}; a map is written as {', '.join(sorted(endings))}")
     of_masks, of_fields = masks_apart(names) if mask else ((), names)
-    fields = archive.open(source_of(files), names=renamed(of_fields))
+    fields = _open(files, of_fields)
     if set(fields) == {"mask"}:
         named = ["--names", *names] if names else []
         over = shlex.join(["--mask", *files, *named, *(["--storms"] if storms else []), "--out", str(out)])
         raise ValueError(f"these are masks only; draw them over their fields: climlab-dl map YOUR_FIELDS {over}")
-    marked = archive.open(source_of(mask), names=renamed(of_masks)) if mask else fields
+    marked = _open(mask, of_masks) if mask else fields
     if "mask" not in marked and (mask or storms):
         raise ValueError(f"{(mask or files)[0]} has no mask; climlab-dl label or detect makes one")
     found = marked.get("mask")

@@ -16,10 +16,10 @@ from climlab_dl.cli.app import (
     app,
     prior_of,
     refuse_to_overwrite,
-    renamed,
     source_of,
     wrong_use,
 )
+from climlab_dl.cli.climate import _open
 from climlab_dl.words import counted
 
 if TYPE_CHECKING:
@@ -161,14 +161,13 @@ def stats(files: Files, /, *, out: Path | None = None, names: Names = (), as_jso
     import pandas as pd
     from tqdm import tqdm
 
-    from climlab_dl import archive
     from climlab_dl.climate.fields import CLASSES
     from climlab_dl.parallel import ranks
     from climlab_dl.training.statistics import Statistics
 
     if out is not None:
         refuse_to_overwrite(out, files)
-    snapshots = archive.open(source_of(files), names=renamed(names))
+    snapshots = _open(files, names)
     channels = [
         str(name) for name, field in snapshots.items() if name != "mask" and field.dims == ("time", "lat", "lon")
     ]

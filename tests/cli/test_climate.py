@@ -217,11 +217,35 @@ def test_a_cubic_map_stays_a_map(run, tmp_path):
     assert "full" not in run("convert", tmp_path / "a.nc", "--out", tmp_path / "out", code=2).stderr
 
 
-@pytest.mark.parametrize("verb", ["label", "events"])
-def test_volumes_are_no_climate(run, records, tmp_path, verb):
-    options = ("--out", tmp_path / "x.nc") if verb == "label" else ()
+@pytest.mark.parametrize(
+    ("verb", "options", "taken"),
+    [
+        ("label", ("--out", "x.nc"), "check, convert and train take them"),
+        ("events", (), "check, convert and train take them"),
+        ("stats", (), "check, convert and train take them"),
+        ("map", ("--out", "x.png"), "check, convert and train take them"),
+        ("detect", ("--detector", "x.pt", "--out", "x.nc"), "climlab-dl infer takes them"),
+        ("train", ("--folder", "x", "small-deeplab"), "a run that is called cosmoflow learns from them"),
+    ],
+)
+def test_volumes_are_no_climate(run, records, verb, options, taken, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("climlab_dl.parallel.memory.keep_freed", lambda: True)
     said = run(verb, records, *options, code=1).stderr
-    assert "has volumes of the universe, no climate; check, convert and train take them" in said
+    assert f"has volumes of the universe, no climate; {taken}" in said
+    assert not (tmp_path / "x").exists()
+
+
+def test_volumes_are_no_masks_to_draw(run, records, sample, tmp_path):
+    said = run("map", sample, "--mask", records, "--out", tmp_path / "x.png", code=1).stderr
+    assert "has volumes of the universe, no climate" in said
+
+
+def test_climate_is_no_universe_to_learn_from(run, sample, tmp_path, monkeypatch):
+    fields_file = min(sample.glob("*.nc"))
+    monkeypatch.setattr("climlab_dl.parallel.memory.keep_freed", lambda: True)
+    said = run("train", fields_file, "--folder", tmp_path / "run", "small-cosmoflow", code=1).stderr
+    assert said == f"climlab-dl: {fields_file} is no volume of the universe, from which this run learns\n"
 
 
 def test_layouts_of_volumes_are_not_for_climate(run, spoilt, tmp_path):
