@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import xarray as xr
 
 from climlab_dl.climate.scales import KNOT_M_S, saffir_simpson
+from climlab_dl.netcdf import opened
 
 # A cyclone is AL, EP, CP and so on, number, year: "AL012021,                ANA,     17,".
 _HURDAT2_STORM = re.compile(r"^([A-Z]{2}\d{6}),\s*([^,]*?)\s*,\s*(\d+)\s*,?\s*$")
@@ -108,7 +108,7 @@ _PER_TIME = ("iso_time", "lat", "lon", "usa_wind", "usa_pres", "wmo_wind", "wmo_
 
 
 def _ibtracs_netcdf(path: str | Path) -> pd.DataFrame:
-    with xr.open_dataset(path, decode_times=False) as file:
+    with opened(path, decode_times=False) as file:
         file = file[[*_PER_STORM, *_PER_TIME]].load()
     known = np.char.strip(file["iso_time"].values.astype(str)) != ""
     storm, _ = np.nonzero(known)

@@ -14,6 +14,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
+from climlab_dl import netcdf
 from climlab_dl.climate import sphere
 from climlab_dl.climate.layout import Layout
 from climlab_dl.climate.matching import centres
@@ -76,7 +77,7 @@ def to_netcdf(table: pd.DataFrame, path: str | Path) -> Path:
     for name in table.columns.drop(["track", "class"]):
         file[name] = _variable(name, table[name])
     with beside(path) as unfinished:
-        file.set_coords(["time", "lat", "lon"]).to_netcdf(unfinished, engine="netcdf4")
+        netcdf.write(file.set_coords(["time", "lat", "lon"]), unfinished)
     return path
 
 

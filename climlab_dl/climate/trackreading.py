@@ -14,6 +14,7 @@ import pandas as pd
 import xarray as xr
 
 from climlab_dl.climate import besttracks, times
+from climlab_dl.netcdf import opened
 
 
 def read_tracks(path: str | Path, *, variables: Sequence[str] = ()) -> pd.DataFrame:
@@ -44,7 +45,7 @@ def read_tracks(path: str | Path, *, variables: Sequence[str] = ()) -> pd.DataFr
     """
     path = Path(path)
     if path.suffix.lower() in (".nc", ".nc4", ".cdf"):
-        with xr.open_dataset(path, decode_times=False) as file:
+        with opened(path, decode_times=False) as file:
             best = "sid" in file
             ragged = "rowSize" in file
         if best:
@@ -70,7 +71,7 @@ def read_tracks(path: str | Path, *, variables: Sequence[str] = ()) -> pd.DataFr
 
 def _read_cf(path: Path) -> pd.DataFrame:
     """Read a contiguous ragged array; missing integers stay integers."""
-    with xr.open_dataset(path, mask_and_scale=False) as file:
+    with opened(path, mask_and_scale=False) as file:
         file = file.load()
     lengths = file["rowSize"].values
     names = np.array(str(file["class"].attrs["flag_meanings"]).split())

@@ -13,6 +13,7 @@ import xarray as xr
 from dask.base import compute
 from dask.system import CPU_COUNT
 
+from climlab_dl import netcdf
 from climlab_dl.climate.formats import climatenet, deepcam
 from climlab_dl.files import beside
 
@@ -63,7 +64,7 @@ def save(fields: xr.Dataset, path: str | Path, *, layout: Layout = "cf", packed:
             texts = {name: dataset[name].astype(object) for name in dataset.coords if dataset[name].dtype.kind == "U"}
             dataset.assign_coords(texts).to_zarr(new, consolidated=False)
         else:
-            dataset.to_netcdf(new, engine="netcdf4", encoding=_encoding(dataset, packed), unlimited_dims=["time"])
+            netcdf.write(dataset, new, encoding=_encoding(dataset, packed), unlimited=["time"])
     return path
 
 

@@ -11,8 +11,8 @@ import xarray as xr
 from dask.base import optimize
 from dask.local import get_sync
 from dask.optimization import cull
-from xarray.backends.netCDF4_ import NETCDF4_PYTHON_LOCK
 
+from climlab_dl import netcdf
 from climlab_dl.files import beside
 
 # One thread computes while another reads; a third would only hold another snapshot.
@@ -51,8 +51,8 @@ def write(
     with beside(path) as new:
         coordinates = found.drop_vars(list(found.data_vars))
         plain = {str(name): {"_FillValue": None} for name in found.coords}
-        coordinates.to_netcdf(new, engine="netcdf4", encoding=plain, unlimited_dims=[])
-        with NETCDF4_PYTHON_LOCK:
+        netcdf.write(coordinates, new, encoding=plain)
+        with netcdf.LOCK:
             file = netCDF4.Dataset(new, "a")
         try:
             for name, variable in found.data_vars.items():
@@ -63,18 +63,18 @@ def write(
                     if name in largest:
                         scaled = np.rint((values / largest[name] - 0.5) * STEPS)
                         values = np.where(np.isnan(values), NO_DATA, scaled).astype(np.int8)
-                    with NETCDF4_PYTHON_LOCK:
+                    with netcdf.LOCK:
                         file[name][at] = values
                 progress(1 / found.sizes.get("time", 1))
         finally:
-            with NETCDF4_PYTHON_LOCK:
+            with netcdf.LOCK:
                 file.close()
 
 
 def _declare(file: Any, name: str, variable: xr.DataArray, largest: float | None) -> None:
     chunk = tuple(1 if dim == "time" else size for dim, size in variable.sizes.items())
     fill: Any = False if variable.dtype.kind != "f" else np.float32(np.nan) if largest is None else NO_DATA
-    with NETCDF4_PYTHON_LOCK:
+    with netcdf.LOCK:
         for dim, size in variable.sizes.items():
             if dim not in file.dimensions:
                 file.createDimension(str(dim), size)

@@ -23,6 +23,7 @@ from climlab_dl.climate.regrid import Method
 from climlab_dl.inference import netcdf
 from climlab_dl.inference.detect import detect
 from climlab_dl.inference.detector import Detector
+from climlab_dl.netcdf import opened
 from climlab_dl.parallel import ranks
 from climlab_dl.words import counted
 
@@ -88,7 +89,7 @@ class Outputs:
         if not path.exists() or path.stat().st_mtime_ns < Path(source).stat().st_mtime_ns:
             return False
         try:
-            with xr.open_dataset(path, engine="netcdf4") as there:
+            with opened(path) as there:
                 return there.attrs.get("made_by") == self._made_by(source)
         except OSError:  # no NetCDF, or a damaged one: made anew
             return False

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from climlab_dl.climate import archive
 from climlab_dl.files import write_text
+from climlab_dl.netcdf import LOCK
 from climlab_dl.words import counted
 
 if TYPE_CHECKING:
@@ -73,16 +74,19 @@ def apply(
     starts = range(0, count, snapshots)
     missing = [start for start in starts if not _path(folder, start).exists()]
     over(_Block(function=function, sources=sources, folder=folder, snapshots=snapshots), missing)
-    return xr.open_mfdataset(
-        [_path(folder, start) for start in starts],
-        combine="nested",
-        concat_dim="time",
-        chunks={"time": 1},
-        data_vars="minimal",
-        coords="minimal",  # pyright: ignore[reportArgumentType]
-        compat="override",
-        join="exact",
-    )
+    with LOCK:
+        return xr.open_mfdataset(
+            [_path(folder, start) for start in starts],
+            engine="netcdf4",
+            lock=LOCK,
+            combine="nested",
+            concat_dim="time",
+            chunks={"time": 1},
+            data_vars="minimal",
+            coords="minimal",  # pyright: ignore[reportArgumentType]
+            compat="override",
+            join="exact",
+        )
 
 
 @contextmanager

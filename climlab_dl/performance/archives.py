@@ -7,6 +7,7 @@ import numpy as np
 import torch
 import xarray as xr
 
+from climlab_dl import netcdf
 from climlab_dl.climate import archive, synthetic
 from climlab_dl.climate.fields import CAM5, CLASSES
 from climlab_dl.cosmology import tfrecord
@@ -36,7 +37,7 @@ def snapshots(folder: Path, shape: tuple[int, int], layout: str) -> list[Path]:
     folder.mkdir(parents=True)
     files = [folder / f"{number}.nc" for number in range(2)]
     for number, file in enumerate(files):
-        fields.isel(time=[number]).drop_encoding().to_netcdf(file)
+        netcdf.write(fields.isel(time=[number]).drop_encoding(), file)
     return files
 
 

@@ -245,8 +245,10 @@ class RunFolder:
 
     def write_held_out(self, seen: "xr.Dataset") -> None:
         """Replace what :meth:`held_out` reads."""
+        from climlab_dl import netcdf
+
         with beside(self.held_out_nc) as new:
-            seen.to_netcdf(new, engine="h5netcdf", encoding={name: {"zlib": True} for name in seen})
+            netcdf.write(seen, new, encoding={str(name): {"zlib": True} for name in seen})
 
     def rewind(self, step: int) -> None:
         """Drop the reports after a step, which a training that resumes from there will write again."""

@@ -12,6 +12,7 @@ import numpy as np
 import xarray as xr
 from dask.local import get_sync
 
+from climlab_dl import netcdf
 from climlab_dl.climate import times
 from climlab_dl.climate.fields import FIELDS
 from climlab_dl.climate.labels import LABELS, MASK, labelled
@@ -61,4 +62,4 @@ def _write(snapshot: xr.Dataset, names: list[str], path: Path) -> None:
     # Not compressed: half the size, but several times the reading, in every epoch of a training.
     missing: dict[str, Any] = {"_FillValue": np.float32(np.nan)}
     dataset = xr.Dataset(variables, coordinates, {RUN: run})
-    dataset.to_netcdf(path, engine="netcdf4", encoding=dict.fromkeys(names, missing))
+    netcdf.write(dataset, path, encoding=dict.fromkeys(names, missing))

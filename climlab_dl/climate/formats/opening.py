@@ -13,10 +13,10 @@ import netCDF4
 import numpy as np
 import xarray as xr
 from xarray.backends import CachingFileManager, NetCDF4DataStore
-from xarray.backends.netCDF4_ import NETCDF4_PYTHON_LOCK
+
+from climlab_dl.netcdf import LOCK
 
 Kind = Literal["hdf5", "classic", "grib", "zarr"]
-_ENGINES = {"hdf5": "store", "classic": "store", "zarr": "zarr"}
 
 
 def kind_of(path: Path) -> Kind:
@@ -68,8 +68,7 @@ def datasets(path: Path, kind: Kind) -> list[xr.Dataset]:
         if kind == "grib":
             return _grib(path, options)
         try:
-            opened = xr.open_dataset(path if kind == "zarr" else _store(path), engine=_ENGINES[kind], **options)
-            return [_with_fills_of_their_type(opened, path, kind, options)]
+            return [_with_fills_of_their_type(_opened(path, kind, **options), path, kind, options)]
         except OSError as error:
             # HDF5 that h5py could open without a lock is sound, so it is the lock.
             raise (_locked(path, error) if kind == "hdf5" else unreadable(path, error)) from None
@@ -90,7 +89,7 @@ def _with_fills_of_their_type(opened: xr.Dataset, path: Path, kind: Kind, option
     if not fills:
         return opened
     opened.close()
-    raw = xr.open_dataset(path if kind == "zarr" else _store(path), engine=_ENGINES[kind], **options, decode_cf=False)
+    raw = _opened(path, kind, **options, decode_cf=False)
     for name, what, dtype in fills:
         raw[name].attrs[what] = np.asarray(raw[name].attrs[what]).astype(dtype)[()]
     return xr.decode_cf(raw, decode_times=False)
@@ -137,10 +136,17 @@ def empty(path: Path) -> ValueError:
     )
 
 
+def _opened(path: Path, kind: Kind, **options: Any) -> xr.Dataset:
+    if kind == "zarr":
+        return xr.open_dataset(path, engine="zarr", **options)
+    with LOCK:
+        return xr.open_dataset(_store(path), engine="store", **options)
+
+
 def _store(path: Path) -> NetCDF4DataStore:
-    """Open NetCDF as xarray does, with the same lock, but lean."""
-    manager = CachingFileManager(_lean, os.path.abspath(path), mode="r", lock=NETCDF4_PYTHON_LOCK)
-    return NetCDF4DataStore(manager, mode="r", lock=NETCDF4_PYTHON_LOCK)
+    """Open NetCDF as xarray does, but lean, and under our lock."""
+    manager = CachingFileManager(_lean, os.path.abspath(path), mode="r", lock=LOCK)
+    return NetCDF4DataStore(manager, mode="r", lock=LOCK)
 
 
 def _lean(path: str, mode: Literal["r"]) -> Any:
