@@ -78,15 +78,25 @@ registry = ConstructorRegistry()
 
 
 @registry.primitive_rule
-def _numbers(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[float] | None:
-    """Take no ``nan``, which is neither below nor above any bound, and so would pass all that is asked of a number."""
-    if info.type is not float:
+def _numbers(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[float | None] | None:
+    """Take numbers, or None where that is a choice, and say in plain words what was expected.
+
+    No ``nan``, which is neither below nor above any bound, and so would pass all that is asked of a number.
+    """
+    optional = info.type in (int | None, float | None)
+    if info.type not in (int, float) and not optional:
         return None
+    whole = info.type in (int, int | None)
+    read = _read(
+        int if whole else float,
+        lambda value: not math.isnan(value),
+        ("a whole number" if whole else "a number") + (" or None" if optional else ""),
+    )
     return PrimitiveConstructorSpec(
         nargs=1,
-        metavar="FLOAT",
-        instance_from_str=_read(float, lambda value: not math.isnan(value), "a number"),
-        is_instance=lambda value: isinstance(value, int | float),
+        metavar=("{None}|" if optional else "") + ("INT" if whole else "FLOAT"),
+        instance_from_str=lambda words: None if optional and words == ["None"] else read(words),
+        is_instance=lambda value: isinstance(value, int if whole else int | float) or (optional and value is None),
         str_from_instance=lambda value: [str(value)],
     )
 

@@ -63,6 +63,17 @@ def test_nan_is_no_number_to_give(run, words):
 
 
 @pytest.mark.parametrize(
+    ("option", "wanted"),
+    [("--steps", "a whole number or None"), ("--batch-size", "a whole number"), ("--clip-norm", "a number or None")],
+)
+def test_what_is_no_number_is_said_in_plain_words(run, option, wanted):
+    # And not that "no type matching {None}|INT could be instantiated from ['ten']".
+    said = run("train", "x.nc", "--folder", "f", "small-deeplab", option, "ten", code=2).stderr
+    assert f"Error parsing {option}: ten is not {wanted} " in said
+    assert "type" not in said.split("\n")[1]
+
+
+@pytest.mark.parametrize(
     "words",
     [("infer", "x.h5", "--network", "n", "-n", "0"), ("simulate", "--out", "u", "--universes", "-3"),
      ("report", "r", "--snapshots", "0"), ("map", "x.nc", "--out", "y.png", "--dpi", "0.5")],
