@@ -245,7 +245,7 @@ def test_what_trainings_leave_is_compared_reported_and_inferred_from(run, tour, 
     # Networks that are averaged; here one with itself.
     ensemble = ("--network", tour / "runs" / "cosmoflow", tour / "runs" / "cosmoflow")
     said = run("infer", observed, observed.with_stem("universe_00001"), *ensemble, "-n", 500).stdout
-    assert said.startswith("2 volumes; ")
+    assert said.startswith("2 volumes, taken to share their parameters; ")
     assert "the files tell 2 sets of them" in caplog.text
     assert f"too sure of itself: {observed.with_stem('universe_00001')}; held out" in caplog.text
 
