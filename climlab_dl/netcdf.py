@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import dask.config
+import netCDF4
 import xarray as xr
 from xarray.backends import NetCDF4DataStore
 from xarray.backends.common import ArrayWriter
@@ -95,8 +96,8 @@ def write(
         Dimensions that may grow.
     """
     writer = ArrayWriter()
-    with LOCK:
-        store = _Store.open(path, mode="w", lock=LOCK)
+    with LOCK:  # by hand: xarray's manager of files, interrupted while it begins, complains at its end
+        store = _Store(netCDF4.Dataset(path, "w"), lock=LOCK)
     try:
         dataset.dump_to_store(store, writer=writer, encoding=dict(encoding or {}), unlimited_dims=set(unlimited))
         with dask.config.set(scheduler="threads"):  # no other process can write a file that is open in this one

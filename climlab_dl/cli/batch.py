@@ -3,6 +3,7 @@
 import shlex
 import shutil
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -21,7 +22,7 @@ from climlab_dl.cli.app import (
     source_of,
     wrong_use,
 )
-from climlab_dl.cli.climate import _are_volumes
+from climlab_dl.cli.sources import are_volumes, refuse_volumes
 from climlab_dl.words import counted
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def detect(
     from climlab_dl.parallel.memory import keep_freed
 
     keep_freed()
-    _refuse_volumes(files, "climlab-dl infer takes them")
+    refuse_volumes(files, "climlab-dl infer takes them")
     inputs = archive.paths(source_of(files))
     if out.suffix:
         refuse_to_overwrite(out, files)
@@ -196,6 +197,7 @@ def add_training() -> list[str]:
     from climlab_dl.parallel.memory import keep_freed
     from climlab_dl.training import runs
     from climlab_dl.training.folder import RunFolder
+    from climlab_dl.training.loop import Stopped
     from climlab_dl.training.loop import train as train_on_rank
     from climlab_dl.training.run import Run
     from climlab_dl.training.summary import Summary
@@ -235,15 +237,17 @@ def add_training() -> list[str]:
         try:
             with ranks.joined() as world:
                 if not isinstance(run.data, Universes):
-                    _refuse_volumes((source,), "a run that is called cosmoflow learns from them, as small-cosmoflow")
-                elif Path(source).is_file() and not _are_volumes((source,)):
+                    refuse_volumes((source,), "a run that is called cosmoflow learns from them, as small-cosmoflow")
+                elif Path(source).is_file() and not are_volumes((source,)):
                     raise ValueError(f"{source} is no volume of the universe, from which this run learns")
-                for _ in train_on_rank(run, folder):
-                    reached = Summary.of(progress.status(), progress.progress())
-                    # That it was resumed is said all along; why it ends, once, by the last line.
-                    ends = reached.message and not reached.message.startswith("resumed")
-                    if world.rank == 0 and not ends:
-                        print(reached, flush=True)
+                with suppress(Stopped):  # which the last line says
+                    for _ in train_on_rank(run, folder):
+                        if world.rank > 0:
+                            continue
+                        reached = Summary.of(progress.status(), progress.progress())
+                        # That it was resumed is said all along; why it ends, once, by the last line.
+                        if not reached.message or reached.message.startswith("resumed"):
+                            print(reached, flush=True)
         except (Exception, KeyboardInterrupt):
             if not was_there and folder.exists() and progress.status()["step"] == 0:
                 shutil.rmtree(folder, ignore_errors=True)  # what could not begin is no run to compare with others
@@ -259,12 +263,6 @@ def add_training() -> list[str]:
             sys.exit(130)  # what would come next in a script is not for a network that has learnt by half
 
     return list(named)
-
-
-def _refuse_volumes(files: tuple[str, ...], remedy: str) -> None:
-    """Refuse volumes of the universe where climate is asked for."""
-    if _are_volumes(files):
-        raise ValueError(f"{files[0]} has volumes of the universe, no climate; {remedy}")
 
 
 def _too_few(data: "Universes") -> str:

@@ -19,12 +19,12 @@ from climlab_dl.cli.app import (
     wrong_use,
 )
 from climlab_dl.cli.shell import in_shell
+from climlab_dl.cli.sources import are_volumes, opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import numpy as np
-    import xarray as xr
     from tqdm import tqdm
 
 
@@ -48,7 +48,7 @@ def check(files: Files, /, *, names: Names = (), as_json: AsJson = False) -> Non
     """
     from climlab_dl import archive
 
-    if _are_volumes(files):
+    if are_volumes(files):
         from climlab_dl.cosmology import checks
 
         refuse_names(names)
@@ -84,7 +84,7 @@ def convert(
     """
     from climlab_dl import archive
 
-    if _are_volumes(files):
+    if are_volumes(files):
         from climlab_dl.cosmology import checks
 
         refuse_names(names)
@@ -138,7 +138,7 @@ def label(
     from climlab_dl import archive, heuristics
 
     _must_end_as_an_archive(out)
-    fields = _open(files, names)
+    fields = opened(files, names)
     lows, streams = heuristics.Cyclones, heuristics.Rivers
     for_cyclones = {"kurth": lows.kurth(), "teca": lows.teca_for(fields), "tempest": lows.tempest(), "none": None}
     for_rivers = {
@@ -188,13 +188,13 @@ def events(
     from climlab_dl.files import refuse_unwritable
 
     of_masks, of_fields = masks_apart(names) if fields else (names, ())
-    marked = _open(files, of_masks)
+    marked = opened(files, of_masks)
     if "mask" not in marked:
         sys.exit(f"climlab-dl: {files[0]} has no mask; climlab-dl label or detect makes one")
     for path in filter(None, (csv, geojson, tracks)):
         refuse_to_overwrite(path, (*files, *fields))
         refuse_unwritable(path)
-    described = _open(fields, of_fields) if fields else marked
+    described = opened(fields, of_fields) if fields else marked
     if not set(described) & set(FIELDS):
         print(
             "climlab-dl: these are masks alone: the table has no pressure, wind, water vapour, IVT, precipitation or "
@@ -232,41 +232,3 @@ def _advancing(bar: "tqdm[Any]") -> "Callable[[np.ndarray], np.ndarray]":
 def _must_end_as_an_archive(out: Path, otherwise: str = "") -> None:
     if out.suffix not in (".nc", ".zarr"):
         wrong_use(f"--out {out} ends in {out.suffix!r}; expected .nc or .zarr{otherwise}")
-
-
-def _open(files: tuple[str, ...], names: tuple[str, ...]) -> "xr.Dataset":
-    """Open climate files; end the program where they are volumes."""
-    from climlab_dl import archive
-
-    if _are_volumes(files):
-        sys.exit(f"climlab-dl: {files[0]} has volumes of the universe, no climate; check, convert and train take them")
-    return archive.open(source_of(files), names=renamed(names))
-
-
-def _are_volumes(files: tuple[str, ...]) -> bool:
-    """Whether files are volumes of the universe, by what is in the first that tells: a cube, records, or a field."""
-    from climlab_dl.cosmology import volumes
-
-    try:
-        paths = volumes.there(source_of(files))[0]
-    except (OSError, ValueError):
-        return False  # for archive.open to say what is wrong
-    return next((one for path in paths if (one := _is_volume(path)) is not None), False)
-
-
-def _is_volume(path: Path) -> bool | None:
-    """Whether a file is a volume, by its content; None of one that is not what its name says, and so tells nothing."""
-    from climlab_dl.cosmology import hdf5
-
-    try:
-        if path.is_dir():
-            return (path / "full").exists()
-        if not path.is_file():
-            return False  # to open a pipe would be to wait for who writes it
-        with path.open("rb") as file:
-            is_hdf5 = file.read(len(hdf5.MAGIC)) == hdf5.MAGIC
-        if is_hdf5:
-            return hdf5.holds_volume(path)
-        return True if ".tfrecord" in path.name else None if path.suffix in (*hdf5.SUFFIXES, ".gz") else False
-    except (OSError, ValueError):
-        return None

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from tyro.conf import arg
 
 from climlab_dl.cli.app import Count, Files, Names, app, masks_apart, wrong_use
-from climlab_dl.cli.climate import _open
+from climlab_dl.cli.sources import opened
 
 
 @app.command(name="map")
@@ -57,12 +57,12 @@ def draw(
     if out.suffix not in endings:
         wrong_use(f"--out {out} ends in {out.suffix!r}; a map is written as {', '.join(sorted(endings))}")
     of_masks, of_fields = masks_apart(names) if mask else ((), names)
-    fields = _open(files, of_fields)
+    fields = opened(files, of_fields)
     if set(fields) == {"mask"}:
         named = ["--names", *names] if names else []
         over = shlex.join(["--mask", *files, *named, *(["--storms"] if storms else []), "--out", str(out)])
         raise ValueError(f"these are masks only; draw them over their fields: climlab-dl map YOUR_FIELDS {over}")
-    marked = _open(mask, of_masks) if mask else fields
+    marked = opened(mask, of_masks) if mask else fields
     if "mask" not in marked and (mask or storms):
         raise ValueError(f"{(mask or files)[0]} has no mask; climlab-dl label or detect makes one")
     found = marked.get("mask")

@@ -19,7 +19,7 @@ from climlab_dl.cli.app import (
     source_of,
     wrong_use,
 )
-from climlab_dl.cli.climate import _open
+from climlab_dl.cli.sources import opened
 from climlab_dl.words import counted
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def stats(files: Files, /, *, out: Path | None = None, names: Names = (), as_jso
 
     if out is not None:
         refuse_to_overwrite(out, files)
-    snapshots = _open(files, names)
+    snapshots = opened(files, names)
     channels = [
         str(name) for name, field in snapshots.items() if name != "mask" and field.dims == ("time", "lat", "lon")
     ]

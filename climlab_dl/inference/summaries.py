@@ -227,7 +227,7 @@ class Summaries:
             others = f"; held out, so that it has not seen them, are {unseen[0]} to {unseen[-1]}" if unseen else ""
             log.warning(
                 "On a universe that the network was trained on it is too sure of itself: %s%s",
-                ", ".join(learnt),
+                learnt[0] if len(learnt) == 1 else f"{learnt[0]} to {learnt[-1]} ({len(learnt)} of them)",
                 others,
             )
 

@@ -46,6 +46,10 @@ class Progress:
     metrics: dict[str, float] = field(default_factory=dict)
 
 
+class Stopped(KeyboardInterrupt):
+    """A signal has ended a training after one of its steps; it can be resumed."""
+
+
 def train(run: Run, folder: Path | str) -> Iterator[Progress]:
     """Train on this rank, reporting every ``report_every`` steps; every rank iterates.
 
@@ -70,6 +74,8 @@ def train(run: Run, folder: Path | str) -> Iterator[Progress]:
         If loss or gradients are not finite, naming step, rank and samples.
     RuntimeError
         If another rank failed, with that rank's traceback.
+    Stopped
+        If a signal, to any rank, ended the training, whose checkpoint is written by then.
     """
     with ranks.joined(), Session(run, RunFolder(folder)) as session:
         start, busy, waited = time.monotonic(), 0.0, 0.0
@@ -93,6 +99,8 @@ def train(run: Run, folder: Path | str) -> Iterator[Progress]:
                 yield progress
             if session.ending or session.due(run.checkpoint_every):
                 session.save()
+    if session.interrupted:  # what follows in a script is not for a network that has learnt by half
+        raise Stopped(session.message)
 
 
 def _step(session: Session) -> tuple[bool, float, float]:

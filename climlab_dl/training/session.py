@@ -48,7 +48,7 @@ class Session:
         self.numbers: list[int] = []  # of this rank's samples in the step
         self.ending: State | None = None  # how the training ends, once it is to end before its last step
         self.described = run.to_json()
-        self.message = ""
+        self.message, self.interrupted = "", False
         self._signal = signals.Caught()
         self._lock: Lock | None = None
         self._logs: list[logs.Log] = []
@@ -274,7 +274,7 @@ class Session:
             return
         came = int(ranks.largest(torch.tensor(self._signal.number), "why the training stops"))
         why = f"by {signals.named(came)}" if came else "on request"
-        self.ending = "stopped"
+        self.ending, self.interrupted = "stopped", bool(came)
         self.message = f"stopped {why} after step {self.step}; train again with the same folder to resume"
 
     def write(self, path: Path, state: dict[str, Any]) -> None:

@@ -112,9 +112,7 @@ def test_what_does_not_fit_is_refused_in_words(fitted, trained, tmp_path):
         posterior.fit(trained[0], method="spline")  # type: ignore[arg-type]
     with pytest.raises(FileNotFoundError):
         posterior.fit(tmp_path / "nothing")
-    with pytest.raises(
-        ValueError, match=r"too few calibration universes for 2 .*: found 1; give at least 7"
-    ):
+    with pytest.raises(ValueError, match=r"too few calibration universes for 2 .*: found 1; give at least 7"):
         posterior.fit(trained[0], calibration=[volume])
 
 

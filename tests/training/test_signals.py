@@ -17,9 +17,13 @@ from climlab_dl.training.loop import train
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP])
 def test_a_signal_ends_the_training_with_a_checkpoint(tiny, tmp_path, number):
     before = signal.getsignal(number)
-    for report in train(tiny(steps=100, report_every=1), tmp_path):
-        if report.step == 2:
-            os.kill(os.getpid(), number)
+    steps = []
+    with pytest.raises(KeyboardInterrupt, match=f"stopped by {number.name} after step 3; train again"):  # noqa: PT012
+        for report in train(tiny(steps=100, report_every=1), tmp_path):
+            steps.append(report.step)
+            if report.step == 2:
+                os.kill(os.getpid(), number)
+    assert steps == [1, 2, 3]
     assert RunFolder(tmp_path).latest() == RunFolder(tmp_path).checkpoint(3)
     assert f"stopped by {number.name}" in RunFolder(tmp_path).status()["message"]
     assert signal.getsignal(number) is before

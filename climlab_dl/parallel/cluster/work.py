@@ -1,5 +1,6 @@
 """What runs on a rank: one call, whose result or exception travels back with the rank and the traceback."""
 
+import contextlib
 import gc
 import time
 import traceback
@@ -62,14 +63,15 @@ def train_on_rank(run: Any, folder: Path, timeout: float) -> None:
     """Train a run on this rank, to its end; a rank that does not come for ``timeout`` seconds is given up."""
     from climlab_dl.parallel import ranks
     from climlab_dl.parallel.memory import keep_freed
-    from climlab_dl.training.loop import train
+    from climlab_dl.training.loop import Stopped, train
 
     keep_freed()
     # Searching all that was there before for garbage would cost up to 0.4 ms a step.
     gc.collect()
     gc.freeze()
     try:
-        with ranks.joined(timeout=timeout):
+        # Whoever waits for the ranks is told by the folder's status that a signal has stopped them.
+        with ranks.joined(timeout=timeout), contextlib.suppress(Stopped):
             for _ in train(run, folder):
                 pass
     finally:
