@@ -21,16 +21,12 @@ from climlab_dl.parallel.staged import Plan
 from climlab_dl.parallel.staging import stage
 from climlab_dl.training.batches import Prepared, Samples, check_reading, shared_statistics
 from climlab_dl.training.metrics import Segmentation
-from climlab_dl.training.parts import check_shares, same_samples, split
+from climlab_dl.training.parts import check_shares, same_samples, split, warn_of_few
 from climlab_dl.training.snapshots import Snapshots, StagedSnapshots, time_of
 from climlab_dl.training.statistics import Statistics
 from climlab_dl.training.variation import Variation, hemispheres
-from climlab_dl.words import counted
 
 logger = logging.getLogger(__name__)
-
-_FEW = 20
-"""Snapshots below which a network learns these rather than storms."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,12 +160,7 @@ class ClimateArchive:
             )
             parts, samples = self._split(reader.snapshots, known)
             training, held_out = parts.values()
-        if len(training) < _FEW and ranks.rank() == 0:
-            logger.warning(
-                "training on %s, holding out %d: enough to try whether all works, but masks that a network finds by so "
-                "few in other weather are worth nothing; a few hundred snapshots teach it",
-                counted(len(training), "snapshot"), len(held_out),
-            )  # fmt: skip
+        warn_of_few(training, held_out, "snapshot", "masks that a network finds by so few in other weather are")
         statistics = shared_statistics(reader, training, known)
         if known is None and self.statistics is not None:
             published = Statistics.load_deepcam(self.statistics, self.channels, CAM5)

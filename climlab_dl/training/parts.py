@@ -1,6 +1,7 @@
 """Which samples are trained on and which are not: shares of them all, in their order, the same at every start."""
 
 import itertools
+import logging
 import math
 import zlib
 from collections.abc import Callable, Sequence
@@ -8,7 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from climlab_dl.parallel import ranks
 from climlab_dl.words import counted
+
+logger = logging.getLogger(__name__)
+_FEW = 20
+"""Samples below which a network learns these by heart."""
 
 
 def split(count: int, *shares: float, what: str) -> list[range]:
@@ -104,6 +110,25 @@ def check_shares(**shares: float) -> None:
         )
     if sum(shares.values()) >= 1:
         raise ValueError(f"{' + '.join(shares)} = {sum(shares.values()):g} leaves nothing to train on; lower them")
+
+
+def warn_of_few(training: range, held_out: range, what: str, found: str) -> None:
+    """Say in the log, once for all ranks, that a training on so few samples only shows that it runs.
+
+    Parameters
+    ----------
+    training, held_out
+        The samples.
+    what
+        One of them is called.
+    found
+        What a network finds by few of them, and where that is worth nothing.
+    """
+    if len(training) < _FEW and ranks.rank() == 0:
+        logger.warning(
+            "training on %s, holding out %d: enough to try whether all works, but %s worth nothing; a few hundred "
+            "%ss teach it", counted(len(training), what), len(held_out), found, what,
+        )  # fmt: skip
 
 
 def refuse_apart(training: np.ndarray, others: np.ndarray, names: Sequence[str]) -> None:

@@ -1,6 +1,5 @@
 """Simulated universes with their parameters as training data."""
 
-import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -12,13 +11,7 @@ from climlab_dl.parallel import ranks
 from climlab_dl.training.batches import Prepared, Samples, check_reading, shared_statistics
 from climlab_dl.training.cubes import Cubes
 from climlab_dl.training.metrics import Parameters
-from climlab_dl.training.parts import check_shares, same_samples, split
-from climlab_dl.words import counted
-
-logger = logging.getLogger(__name__)
-
-_FEW = 20
-"""Universes below which a training only shows that it runs."""
+from climlab_dl.training.parts import check_shares, same_samples, split, warn_of_few
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,12 +112,7 @@ class Universes:
             reader = Cubes(found, self)
             training, calibration, held_out = parts.values()
         statistics = shared_statistics(reader, training, known)
-        if len(training) < _FEW and ranks.rank() == 0:
-            logger.warning(
-                "training on %s, holding out %d: enough to try whether all works, but what a network finds by so few "
-                "in other universes is worth nothing; a few hundred universes teach it",
-                counted(len(training), "universe"), len(held_out),
-            )  # fmt: skip
+        warn_of_few(training, held_out, "universe", "what a network finds by so few in other universes is")
         others = [*calibration, *held_out]
         if known is None:
             with ranks.together("looking through the other universes"):
